@@ -61,6 +61,8 @@
 #define TD_REPLAY_OP_REPEAT(type, value, most)                                                     \
     {"op-repeat", 0, type, value, "N", "runs of each op, to find results that vary (default 3)",   \
      1, most}
+/* So many runs of one op show by themselves whether its kernel repeats. */
+#define TD_MORE_RUNS "--op-repeat 20"
 #define TD_REPLAY_MAX_OPS(type, value)                                                             \
     {"max-ops", 0, type, value, "N",                                                               \
      "replay N ops, a fair sample, but one at least of each kernel, shape and M class (default "   \

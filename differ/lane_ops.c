@@ -32,6 +32,17 @@ static const struct td_judged_op *first_broken(const struct td_judged_ops *s)
     return NULL;
 }
 
+static void note_runs(const struct td_numerics *n, struct td_lane *lane)
+{
+    const struct td_judged_group *g = n->vary_as_baseline_first;
+
+    if (g)
+        td_lane_note(lane, TD_NOT_JUDGED,
+                     "%zu ops differ between runs and did not in the baseline, whose %s differs in "
+                     "%zu of %zu ops: judged by their errors alone",
+                     n->vary_as_baseline, g->kind, g->runs.old_varied, g->runs.ops);
+}
+
 static void note_compared(const struct td_numerics *n, struct td_lane *lane)
 {
     char place[200];
@@ -134,6 +145,7 @@ void td_numerics_judge(const struct td_numerics *n, const struct td_judged_ops *
     if (n->bit_equal < n->judged && n->with_total)
         td_lane_note(lane, TD_NOT_JUDGED, "%zu of %zu ops are bit-equal to the recorded output",
                      n->bit_equal, n->with_total);
+    note_runs(n, lane);
     note_format(n, lane);
     note_compared(n, lane);
     td_lane_note(lane, TD_NOT_JUDGED, "covered: %s", n->coverage);

@@ -1,62 +1,11 @@
-/* numerics.c - decide for each replayed op whether it is worse than the baseline's, and count by
- * groups.
+/* numerics.c - group the judged ops, have each decided, and count by groups.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "differ/numerics.h"
 
-#include <ctype.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-const struct td_op_error *td_op_baseline(const struct td_judged_op *op)
-{
-    if (op->baseline.present && !op->baseline.crash)
-        return &op->baseline;
-    if (op->origin && op->origin->candidate.present)
-        return &op->origin->candidate;
-    return op->recorded.present ? &op->recorded : NULL;
-}
-
-const char *td_op_baseline_rounding(const struct td_judged_op *op)
-{
-    const struct td_op_error *e = td_op_baseline(op);
-
-    if (e == &op->baseline)
-        return op->baseline_rounding ? op->baseline_rounding : op->act_rounding;
-    if (op->origin)
-        return op->origin->act_rounding;
-    return op->recorded_rounding ? op->recorded_rounding : op->act_rounding;
-}
-
-void td_op_place(const struct td_judged_op *op, char *out, size_t n)
-{
-    bool node = strncmp(op->kind, "ggml_", 5) == 0;
-    size_t i;
-
-    snprintf(out, n, "%s %s", op->layer ? op->layer : "?", op->kind + (node ? 5 : 0));
-    for (i = op->layer ? strlen(op->layer) : 1; node && i < n && out[i]; i++)
-        out[i] = (char)toupper((unsigned char)out[i]); /* as ggml writes the names of its ops */
-}
-
-static double rms_of(const struct td_op_error *e, int part)
-{
-    return part == TD_RMS_COL ? e->col : part == TD_RMS_ROW ? e->row : e->tile;
-}
-
-/* The part (column, row, tile) whose rms is furthest over its limit; -1: none is over it. */
-static int part_over(const struct td_judged_op *op)
-{
-    const struct td_op_error *c = &op->candidate;
-    int i, worst = -1;
-
-    for (i = 0; i < TD_RMS_PARTS; i++)
-        if (rms_of(c, i) > op->limit_of[i] &&
-            (worst < 0 || rms_of(c, i) * op->limit_of[worst] > rms_of(c, worst) * op->limit_of[i]))
-            worst = i;
-    return worst;
-}
 
 static double worst_rms(const struct td_op_error *e)
 {
@@ -66,228 +15,6 @@ static double worst_rms(const struct td_op_error *e)
 static bool finite_error(const struct td_op_error *e)
 {
     return e->present && !e->crash && isfinite(e->score);
-}
-
-/* ---- one op ---------------------------------------------------------------------------------- */
-
-__attribute__((format(printf, 3, 4)))
-static void set_result(struct td_judged_op *op, enum td_op_result r, const char *fmt, ...)
-{
-    va_list ap;
-
-    op->result = r;
-    va_start(ap, fmt);
-    vsnprintf(op->why, sizeof op->why, fmt, ap);
-    va_end(ap);
-}
-
-/* Ops without an error that can be compared. Returns true when the op is decided. */
-static bool decide_status(struct td_judged_op *op, const struct td_op_error *base)
-{
-    const char *reason = op->reason            ? op->reason
-                         : op->candidate.crash ? op->candidate.crash
-                                               : "no reason given";
-    bool base_died = op->baseline.crash || (base && base->crash);
-
-    switch (op->status) {
-    case TD_OP_OK:
-        if (op->candidate.crash)
-            break;
-        if (op->candidate.present)
-            return false;
-        set_result(op, TD_RESULT_BROKEN, "judged ok, but without an error measure");
-        return true;
-    case TD_OP_UNSUPPORTED:
-        set_result(op, TD_RESULT_UNDECIDED, "unsupported: %s", reason);
-        return true;
-    case TD_OP_FAILED:
-    case TD_OP_CRASHED:
-    case TD_OP_HUNG:
-        break;
-    case TD_OP_NONE:
-    case TD_OP_BROKEN:
-        set_result(op, TD_RESULT_BROKEN, "could not be judged: %s", reason);
-        return true;
-    }
-    set_result(op, base_died ? TD_RESULT_UNDECIDED : TD_RESULT_WORSE, "%s: %s%s",
-               op->status == TD_OP_OK ? "crashed" : td_op_status_name(op->status), reason,
-               base_died ? " (so does the baseline)" : "");
-    return true;
-}
-
-static bool decide_special_values(struct td_judged_op *op, const struct td_op_error *base)
-{
-    const struct td_op_error *c = &op->candidate;
-    /* m and n are of one matrix of a batch */
-    long long total = op->total > 0 ? op->total : op->m > 0 && op->n > 0 ? op->m * op->n : 0;
-
-    if (!isfinite(c->score)) { /* NaN where NaN is right has a finite score (replayer/judge.h) */
-        const char *what = c->nan > 0 ? "NaN" : c->inf > 0 ? "Inf" : "a hidden NaN";
-        long long count = c->nan > 0 ? c->nan : c->inf;
-
-        if (!base)
-            set_result(op, TD_RESULT_UNDECIDED,
-                       "%s in %lld of %lld elements; the baseline's output is not known "
-                       "(--baseline-build PATH)",
-                       what, count, total);
-        else if (isfinite(base->score) || c->nan > base->nan || c->inf > base->inf)
-            set_result(op, TD_RESULT_WORSE, "%s in %lld of %lld elements, baseline %lld", what,
-                       count, total, (long long)(c->nan > 0 ? base->nan : base->inf));
-        else
-            set_result(op, TD_RESULT_UNDECIDED, "%s in %lld of %lld elements, as in the baseline",
-                       what, count, total);
-        return true;
-    }
-    if (c->ref_nonzero > 0 && total > 0 && c->zero == total) {
-        bool base_zero = base && base->zero == total;
-
-        set_result(op, base_zero ? TD_RESULT_UNDECIDED : TD_RESULT_WORSE,
-                   "all %lld elements are zero%s", total, base_zero ? ", as in the baseline" : "");
-        return true;
-    }
-    return false;
-}
-
-static bool decide_stability(struct td_judged_op *op, const struct td_op_error *base)
-{
-    const struct td_op_error *c = &op->candidate;
-
-    if (c->unstable == 0 || (base && (base->unstable > 0 || base->varies)))
-        return false;
-    if (base && base->repeats > 1)
-        set_result(
-            op, TD_RESULT_WORSE,
-            "unstable: %lld elements differ between %lld runs; the baseline repeats bit for bit",
-            (long long)c->unstable, (long long)c->repeats);
-    else
-        set_result(op, TD_RESULT_UNDECIDED,
-                   "unstable: %lld elements differ between %lld runs; whether the baseline's do is "
-                   "not known (--baseline-build PATH)",
-                   (long long)c->unstable, (long long)c->repeats);
-    return true;
-}
-
-static void decide_by_score(struct td_judged_op *op, enum td_op_result r,
-                            const struct td_op_error *base)
-{
-    const struct td_op_error *c = &op->candidate;
-    const char *unknown =
-        base ? "" : "; the baseline's output is not known (--baseline-build PATH)";
-    const int part = part_over(op);
-
-    if (part >= 0)
-        op->limit_rms = op->limit_of[part];
-    if (!(c->score <= op->limit))
-        set_result(op, r, "error %.3g, element limit %.3g%s", c->score, op->limit, unknown);
-    else if (part == TD_RMS_COL)
-        set_result(op, r, "column %lld: rms error %.3g, rms limit %.3g%s", (long long)c->col_at,
-                   c->col, op->limit_rms, unknown);
-    else if (part == TD_RMS_ROW)
-        set_result(op, r, "row %lld: rms error %.3g, rms limit %.3g%s", (long long)c->row_at,
-                   c->row, op->limit_rms, unknown);
-    else
-        set_result(op, r, "tile at row %lld, column %lld: rms error %.3g, rms limit %.3g%s",
-                   (long long)c->tile_row, (long long)c->tile_col, c->tile, op->limit_rms, unknown);
-}
-
-/* Without a reference an op is worse only if it crashed, hung, or gave NaN where a number is due
- * (status failed). */
-static bool decide_without_reference(struct td_judged_op *op, const struct td_op_error *base)
-{
-    if (!op->without_reference)
-        return false;
-    if (op->status == TD_OP_FAILED || op->status == TD_OP_CRASHED || op->status == TD_OP_HUNG)
-        return decide_status(op, base);
-    if (op->status != TD_OP_OK)
-        set_result(op, TD_RESULT_COMPARED, "%s: %s", td_op_status_name(op->status),
-                   op->reason ? op->reason : "no reason given");
-    else if (op->same)
-        set_result(op, TD_RESULT_COMPARED, "bit-equal");
-    else if (isnan(op->departs))
-        set_result(op, TD_RESULT_COMPARED, "there is no other output to compare with");
-    else
-        set_result(op, TD_RESULT_COMPARED, "departs by %.3g (relative L2) under equal input",
-                   op->departs);
-    return true;
-}
-
-static void rounding_words(const char *rounding, char *out, size_t n)
-{
-    static const struct {
-        const char *name, *words;
-    } known[] = {{"none", "activations are not rounded"},
-                 {"uint8-token", "activations are rounded to 8 bits per token (uint8-token)"},
-                 {"weight-bf16", "weights are rounded to BF16 (weight-bf16)"},
-                 {"weight-f16", "weights are rounded to F16 (weight-f16)"}};
-    size_t i;
-
-    for (i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (strcmp(known[i].name, rounding) == 0)
-            break;
-    if (i < sizeof known / sizeof known[0])
-        snprintf(out, n, "%s", known[i].words);
-    else
-        snprintf(out, n, "activations are rounded to %.40s", rounding);
-}
-
-void td_op_rounding_change(const char *now, const char *was, char *out, size_t n)
-{
-    char a[80], b[80];
-
-    rounding_words(now, a, sizeof a);
-    rounding_words(was, b, sizeof b);
-    snprintf(out, n, "%s; before: %s", a, b);
-}
-
-/* An op that is right by its own format, but the baseline has another one: undecided, unless the
- * policy accepts the change. */
-static bool decide_format(struct td_judged_op *op, const struct td_op_error *base,
-                          const struct td_policy *policy)
-{
-    const char *was = td_op_baseline_rounding(op);
-    char change[200];
-
-    op->format_changed = strcmp(was, op->act_rounding) != 0 ||
-                         (op->origin && strcmp(op->origin->kind, op->kind) != 0);
-    if (!op->format_changed || policy->accept_format_change)
-        return false;
-    td_op_rounding_change(op->act_rounding, was, change, sizeof change);
-    set_result(op, TD_RESULT_UNDECIDED,
-               "the format changed: %s; distance to exact arithmetic %.3g, before %.3g", change,
-               op->candidate.r0_rel_l2, base ? base->r0_rel_l2 : NAN);
-    return true;
-}
-
-void td_op_decide(struct td_judged_op *op, const struct td_judged_group *group,
-                  const struct td_policy *policy)
-{
-    const struct td_op_error *base = td_op_baseline(op), *c = &op->candidate;
-    double floor = td_policy_floor(policy, op->kind, op->dtype, op->judge_floor);
-    double floor_rms = policy->floor_rms * floor / (policy->floor > 0 ? policy->floor : 1);
-    bool over;
-    int i;
-
-    op->why[0] = '\0';
-    op->format_changed = false;
-    op->limit = floor;
-    op->limit_rms = floor_rms;
-    if (group->baselines) /* fmax ignores NaN: a group without a finite baseline keeps the floor */
-        op->limit = fmax(floor, policy->factor * group->old_score);
-    for (i = 0; i < TD_RMS_PARTS; i++) {
-        op->limit_of[i] =
-            group->baselines ? fmax(floor_rms, policy->factor * group->old_of[i]) : floor_rms;
-        op->limit_rms = fmax(op->limit_rms, op->limit_of[i]);
-    }
-    if (base)
-        op->limit = fmax(op->limit, base->spread);
-    if (decide_without_reference(op, base) || decide_status(op, base) ||
-        decide_special_values(op, base))
-        return;
-    over = !(c->score <= op->limit) || part_over(op) >= 0;
-    if (over)
-        decide_by_score(op, base ? TD_RESULT_WORSE : TD_RESULT_UNDECIDED, base);
-    else if (!decide_stability(op, base) && !decide_format(op, base, policy))
-        op->result = TD_RESULT_OK;
 }
 
 /* ---- groups ---------------------------------------------------------------------------------- */
@@ -348,23 +75,23 @@ static int make_groups(const struct td_judged_ops *a, const struct td_judged_ops
     for (i = 0; i < total; i++)
         if (n->n == 0 || compare_key(all[i], &n->group[n->n - 1]) != 0)
             n->group[n->n++] = (struct td_judged_group){.kind = all[i]->kind,
-                                                    .shape = all[i]->shape,
-                                                    .dtype = all[i]->dtype,
-                                                    .m_class = all[i]->m_class,
-                                                    .n = all[i]->n,
-                                                    .k = all[i]->k,
-                                                    .old_score = NAN,
-                                                    .old_of = {NAN, NAN, NAN},
-                                                    .old_rms = NAN,
-                                                    .old_rel = NAN,
-                                                    .recorded_score = NAN,
-                                                    .recorded_of = {NAN, NAN, NAN},
-                                                    .new_score = NAN,
-                                                    .new_rms = NAN,
-                                                    .new_rel = NAN,
-                                                    .departs = NAN,
-                                                    .old_r0 = NAN,
-                                                    .new_r0 = NAN};
+                                                        .shape = all[i]->shape,
+                                                        .dtype = all[i]->dtype,
+                                                        .m_class = all[i]->m_class,
+                                                        .n = all[i]->n,
+                                                        .k = all[i]->k,
+                                                        .old_score = NAN,
+                                                        .old_of = {NAN, NAN, NAN},
+                                                        .old_rms = NAN,
+                                                        .old_rel = NAN,
+                                                        .recorded_score = NAN,
+                                                        .recorded_of = {NAN, NAN, NAN},
+                                                        .new_score = NAN,
+                                                        .new_rms = NAN,
+                                                        .new_rel = NAN,
+                                                        .departs = NAN,
+                                                        .old_r0 = NAN,
+                                                        .new_r0 = NAN};
     free(all);
     return TD_OK;
 }
@@ -377,7 +104,7 @@ static void add_baseline(struct td_judged_group *g, const struct td_op_error *e)
     if (!finite_error(e))
         return;
     for (int i = 0; i < TD_RMS_PARTS; i++)
-        g->old_of[i] = fmax(g->old_of[i], rms_of(e, i));
+        g->old_of[i] = fmax(g->old_of[i], td_op_rms(e, i));
     g->old_score = fmax(g->old_score, e->score);
     g->old_rms = fmax(g->old_rms, worst_rms(e));
     g->old_rel = fmax(g->old_rel, e->rel_l2);
@@ -388,8 +115,39 @@ static void add_recorded(struct td_judged_group *g, const struct td_op_error *e)
     if (!finite_error(e))
         return;
     for (int i = 0; i < TD_RMS_PARTS; i++)
-        g->recorded_of[i] = fmax(g->recorded_of[i], rms_of(e, i));
+        g->recorded_of[i] = fmax(g->recorded_of[i], td_op_rms(e, i));
     g->recorded_score = fmax(g->recorded_score, e->score);
+}
+
+static void add_runs(struct td_kernel_runs *r, const struct td_judged_op *op)
+{
+    const struct td_op_error *old = td_op_baseline(op), *now = &op->candidate;
+
+    if (op->status != TD_OP_OK || !old || !old->present || old->varies || old->repeats < 2 ||
+        !now->present || now->repeats < 2)
+        return;
+    r->ops++;
+    r->old_varied += old->odd_runs > 0;
+    r->old_runs += old->repeats;
+    r->old_odd += old->odd_runs;
+    r->new_runs += now->repeats;
+    r->new_odd += now->odd_runs;
+}
+
+/* Count the runs of each kernel over all of its groups. */
+static void count_runs(const struct td_judged_ops *candidate, struct td_numerics *n)
+{
+    struct td_kernel_runs runs;
+    size_t i, first, end;
+
+    for (first = 0; first < n->n; first = end) {
+        memset(&runs, 0, sizeof runs);
+        for (i = 0; i < candidate->n; i++)
+            if (!strcmp(candidate->op[i].kind, n->group[first].kind))
+                add_runs(&runs, &candidate->op[i]);
+        for (end = first; end < n->n && !strcmp(n->group[end].kind, n->group[first].kind); end++)
+            n->group[end].runs = runs;
+    }
 }
 
 /* Is the baseline build's output of this op worse than the recorded ones, as an op of the candidate
@@ -409,7 +167,7 @@ static bool baseline_is_bad(const struct td_judged_op *op, const struct td_judge
     if (!finite_error(b) || b->score > fmax(floor, policy->factor * g->recorded_score))
         return true;
     for (i = 0; i < TD_RMS_PARTS; i++)
-        if (rms_of(b, i) > fmax(floor_rms, policy->factor * g->recorded_of[i]))
+        if (td_op_rms(b, i) > fmax(floor_rms, policy->factor * g->recorded_of[i]))
             return true;
     return false;
 }
@@ -526,9 +284,9 @@ static void add_up_groups(struct td_numerics *n)
     n->ok = n->judged - n->worse - n->undecided - n->broken;
 }
 
-/* Count the ops that failed before their kernel ran, unless a kernel ran in another op. A failure of
- * every op alike, in loading or preparing it, is a fault of the replayer or of the pairing of build
- * and recording until shown otherwise: no kernel computed anything that could be wrong. */
+/* Count the ops that failed before their kernel ran, unless a kernel ran in another op. A failure
+ * of every op alike, in loading or preparing it, is a fault of the replayer or of the pairing of
+ * build and recording until shown otherwise: no kernel computed anything that could be wrong. */
 static void count_never_ran(const struct td_judged_ops *set, struct td_numerics *n)
 {
     size_t i;
@@ -538,9 +296,9 @@ static void count_never_ran(const struct td_judged_ops *set, struct td_numerics 
 
         if (op->never_ran && !n->never_ran++)
             n->never_ran_first = op;
-        if (op->status == TD_OP_OK || (!op->never_ran && (op->status == TD_OP_FAILED ||
-                                                          op->status == TD_OP_CRASHED ||
-                                                          op->status == TD_OP_HUNG))) {
+        if (op->status == TD_OP_OK ||
+            (!op->never_ran && (op->status == TD_OP_FAILED || op->status == TD_OP_CRASHED ||
+                                op->status == TD_OP_HUNG))) {
             n->never_ran = 0;
             n->never_ran_first = NULL;
             return;
@@ -568,6 +326,7 @@ int td_numerics_measure(struct td_judged_ops *candidate, const struct td_judged_
             add_baseline(g, td_op_baseline(&candidate->op[i]));
             add_recorded(g, &candidate->op[i].recorded);
         }
+    count_runs(candidate, n);
     for (i = 0; i < candidate->n; i++) {
         struct td_judged_op *op = &candidate->op[i];
         struct td_judged_group *g = group_of_op(n, op);
@@ -577,11 +336,13 @@ int td_numerics_measure(struct td_judged_ops *candidate, const struct td_judged_
         if (op->status == TD_OP_NONE)
             continue;
         td_op_decide(op, g, policy);
+        if (td_op_varies_as_baseline(op, g) && !n->vary_as_baseline++)
+            n->vary_as_baseline_first = g;
         if (!op->without_reference && baseline_is_bad(op, g, policy) && !n->baseline_bad++)
             n->baseline_bad_first = op;
         if (n->never_ran && op->never_ran)
-            set_result(op, TD_RESULT_BROKEN, "%s before its kernel ran, as all ops did",
-                       td_op_status_name(op->status));
+            td_op_set_result(op, TD_RESULT_BROKEN, "%s before its kernel ran, as all ops did",
+                             td_op_status_name(op->status));
         if (op->result == TD_RESULT_COMPARED)
             add_compared(g, op, n);
         else

@@ -1,52 +1,25 @@
-/* numerics.h - decide for each replayed op whether it is worse than the baseline's, and count by
- * groups.
- * SPDX-License-Identifier: Apache-2.0
- *
- * The replayer judged every op against the reference and wrote its errors into the fixture; here
- * they are compared with the baseline's errors. Errors are in units of what correct rounding
- * allows. */
+/* numerics.h - group the judged ops, have each decided, and count by groups.
+ * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_DIFFER_NUMERICS_H
 #define TD_DIFFER_NUMERICS_H
 
-#include "differ/judged_ops.h"
-#include "differ/policy.h"
-
-/* Ops that one kernel is expected to treat alike: kind, shape, class of M, type of the output. */
-struct td_judged_group {
-    const char *kind, *shape, *dtype; int m_class;
-    int64_t n, k;                     /* -1: the kind has no such size */
-    size_t recorded;                  /* ops of the baseline's fixture */
-    size_t judged;                    /* ops that the replayer judged, whatever came out */
-    size_t worse, undecided, broken, bit_equal, with_total;
-    size_t baselines;                 /* judged ops whose baseline error is known */
-    double old_score, old_rms, old_rel; /* the baseline's worst errors; NaN: not known */
-    double old_of[TD_RMS_PARTS];      /* the same as old_rms, for each part */
-    double recorded_score, recorded_of[TD_RMS_PARTS]; /* worst errors of the recorded outputs; NaN:
-                                         not known */
-    double new_score, new_rms, new_rel; /* the candidate's worst errors; Inf: NaN, Inf or a crash */
-    double limit, limit_rms;          /* an op with a larger score or rms is worse */
-    /* Ops without a reference, compared with another output. NaN compares as no departure. */
-    size_t compared, compared_equal, departed, not_compared;
-    double departs;                   /* their largest relative L2; NaN: not known */
-    size_t format_changed;            /* ops whose activations are rounded otherwise than the
-                                         baseline's */
-    const char *old_rounding, *new_rounding; /* of the first of them */
-    double old_r0, new_r0;            /* their worst relative L2 to exact arithmetic; NaN: not
-                                         known */
-};
+#include "differ/op_decide.h"
 
 struct td_numerics {
-    struct td_judged_group *group; size_t n; /* ordered by kind, shape, class of M */
+    struct td_judged_group *group;
+    size_t n; /* ordered by kind, shape, class of M */
     size_t judged, ok, worse, undecided, broken, bit_equal, with_total;
-    size_t joined;                    /* ops of the candidate that were found in the baseline */
-    size_t not_replayed;              /* ops of the baseline that the candidate does not hold */
-    size_t damaged;                   /* of the broken ones: recorded bytes are damaged */
-    size_t never_ran;                 /* ops that failed before their kernel ran, if no kernel of the
-                                         candidate ran at all; else 0. They are broken. */
+    size_t joined;       /* ops of the candidate that were found in the baseline */
+    size_t not_replayed; /* ops of the baseline that the candidate does not hold */
+    size_t damaged;      /* of the broken ones: recorded bytes are damaged */
+    size_t never_ran;    /* ops that failed before their kernel ran, if no kernel of the
+                            candidate ran at all; else 0. They are broken. */
     const struct td_judged_op *never_ran_first;
-    size_t baseline_bad;              /* ops that the baseline build computes worse than what was
-                                         recorded: limits taken from it say nothing */
+    size_t baseline_bad; /* ops that the baseline build computes worse than what was
+                            recorded: limits taken from it say nothing */
     const struct td_judged_op *baseline_bad_first;
+    size_t vary_as_baseline; /* ops that td_op_varies_as_baseline(); the group of the first */
+    const struct td_judged_group *vary_as_baseline_first;
     size_t format_changed;
     /* Ops without a reference are not in the figures above, unless they crashed, hung, or gave
      * NaN where a number is due. */
@@ -55,13 +28,16 @@ struct td_numerics {
     /* The first op of any kind, in order of execution, that is not bit-equal although its input
      * is. */
     const struct td_judged_op *first_departs;
-    char coverage[400];               /* which shapes and classes of M were judged, in words */
+    char coverage[400]; /* which shapes and classes of M were judged, in words */
 };
 
 /* The baseline's error of an op: of the baseline build's run beside it, else of the baseline's
  * own replay, else of the recorded output. NULL: not known (only a digest of the output was
  * recorded). */
 const struct td_op_error *td_op_baseline(const struct td_judged_op *op);
+
+/* The rms score of the worst column, row or tile: part is TD_RMS_*. */
+double td_op_rms(const struct td_op_error *e, int part);
 
 /* How the activations behind that error were rounded. */
 const char *td_op_baseline_rounding(const struct td_judged_op *op);

@@ -1,4 +1,4 @@
-/* report_which.c - which shapes are bad, by how much over which limit, and where in the matrix.
+/* report_which.c - which shapes are bad, and by how much over which limit.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "differ/report_which.h"
 
@@ -17,57 +17,22 @@ static bool is_bad(const struct td_judged_op *op)
     return op->status != TD_OP_NONE && op->result == TD_RESULT_WORSE;
 }
 
-/* ---- how much over the limit ----------------------------------------------------------------- */
-
-static double error_of(const struct td_op_error *e, int part)
-{
-    return !e || !e->present     ? NAN
-           : part < 0            ? e->score
-           : part == TD_RMS_COL  ? e->col
-           : part == TD_RMS_ROW  ? e->row
-                                 : e->tile;
-}
-
-/* How many times its limit an error is; infinite for NaN, which is never right. */
-static double times(double error, double limit)
-{
-    return isnan(error) || limit <= 0 ? INFINITY : error / limit;
-}
-
-void td_op_excess(const struct td_judged_op *op, struct td_excess *out)
-{
-    static const char *const OF[] = {"element", "column", "row", "tile"};
-    const struct td_op_error *c = &op->candidate;
-    double most = 1;
-    int part;
-
-    *out = (struct td_excess){NULL, NAN, NAN, NAN};
-    if (!c->present || c->crash || op->status != TD_OP_OK)
-        return;
-    for (part = -1; part < TD_RMS_PARTS; part++) {
-        const double limit = part < 0 ? op->limit : op->limit_of[part],
-                     error = error_of(c, part);
-
-        if (!(times(error, limit) > most))
-            continue;
-        most = times(error, limit);
-        *out = (struct td_excess){OF[part + 1], error_of(td_op_baseline(op), part), error, limit};
-    }
-}
-
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 struct row {
     const struct td_judged_op *worst; /* of the bad ones; also names kernel and shape */
     double worst_times;
     size_t bad, judged;
-    int64_t m_min, m_max;             /* of the bad ones */
-    const char *layers[MAX_LAYERS];   /* their last names */
+    int64_t m_min, m_max;           /* of the bad ones */
+    const char *layers[MAX_LAYERS]; /* their last names */
     size_t lengths[MAX_LAYERS];
-    int n_layers;                     /* MAX_LAYERS + 1: there are more */
+    int n_layers; /* MAX_LAYERS + 1: there are more */
 };
 
-struct rows { struct row *row; size_t n, cap; };
+struct rows {
+    struct row *row;
+    size_t n, cap;
+};
 
 static struct row *row_of(struct rows *rows, const struct td_judged_op *op)
 {
@@ -90,7 +55,8 @@ static struct row *add_row(struct rows *rows, const struct td_judged_op *op)
         rows->row = grown;
         rows->cap = cap;
     }
-    rows->row[rows->n] = (struct row){.worst = op, .worst_times = -1, .m_min = INT64_MAX, .m_max = -1};
+    rows->row[rows->n] =
+        (struct row){.worst = op, .worst_times = -1, .m_min = INT64_MAX, .m_max = -1};
     return &rows->row[rows->n++];
 }
 
@@ -98,8 +64,7 @@ static struct row *add_row(struct rows *rows, const struct td_judged_op *op)
  * it is "attn_q". */
 static const char *last_name(const char *layer, size_t *len)
 {
-    const size_t n = strlen(layer),
-                 end = n > 7 && !strcmp(layer + n - 7, ".weight") ? n - 7 : n;
+    const size_t n = strlen(layer), end = n > 7 && !strcmp(layer + n - 7, ".weight") ? n - 7 : n;
     size_t at = end;
 
     while (at > 0 && layer[at - 1] != '.')
@@ -133,7 +98,7 @@ static void add_bad(struct row *r, const struct td_judged_op *op)
     double t;
 
     td_op_excess(op, &e);
-    t = e.of ? times(e.new_error, e.limit) : INFINITY; /* it crashed, hung or wrote nothing */
+    t = e.of ? td_op_times(e.new_error, e.limit) : INFINITY; /* it crashed, hung or wrote nothing */
     if (t > r->worst_times) {
         r->worst_times = t;
         r->worst = op;
@@ -174,7 +139,15 @@ static void collect(struct rows *rows, const struct td_judged_ops *ops)
             if (r)
                 r->judged++;
         }
-    qsort(rows->row, rows->n, sizeof *rows->row, by_excess);
+    if (rows->n)
+        qsort(rows->row, rows->n, sizeof *rows->row, by_excess);
+}
+
+/* Elements that differ between runs of one op, where the baseline repeats bit for bit: none may. */
+static void add_unstable(const struct td_judged_op *op, struct td_excess *e)
+{
+    if (!e->of && op->status == TD_OP_OK && !op->candidate.crash && op->candidate.unstable > 0)
+        *e = (struct td_excess){"repeats", 0, (double)op->candidate.unstable, 0};
 }
 
 static void write_row(struct td_jw *w, const struct row *r)
@@ -183,6 +156,7 @@ static void write_row(struct td_jw *w, const struct row *r)
     int i;
 
     td_op_excess(r->worst, &e);
+    add_unstable(r->worst, &e);
     td_jw_obj(w, NULL);
     td_jw_cstr(w, "kind", r->worst->kind);
     td_jw_cstr(w, "shape", r->worst->shape);
@@ -292,7 +266,7 @@ static const char *densest_part(const struct td_judged_ops *ops)
             continue;
         best = 0;
         for (part = 1; part < TD_RMS_PARTS; part++)
-            if (error_of(&op->candidate, part) > error_of(&op->candidate, best))
+            if (td_op_rms(&op->candidate, part) > td_op_rms(&op->candidate, best))
                 best = part;
         votes[best]++;
     }

@@ -167,6 +167,36 @@ static void judge_repeats(const struct td_tensor *out, const void *const *images
         res->spread = fmax(res->spread, finite < n || !isfinite(denom) ? INFINITY : (high - low) / denom);
 }
 
+static bool same_elements(const struct td_tensor *out, const char *a, const char *b)
+{
+    const size_t w = td_dtype_size(out->dtype);
+    int64_t i, j;
+
+    for (i = 0; i < td_judge_rows(out); i++)
+        for (j = 0; j < td_judge_cols(out); j++) {
+            const size_t at = (size_t)td_judge_offset(out, i, j) * w;
+
+            if (memcmp(a + at, b + at, w) != 0)
+                return false;
+        }
+    return true;
+}
+
+/* Runs whose output is not the one that most runs gave: of n runs that all differ n - 1. */
+static int count_odd_runs(const struct td_tensor *out, const void *const *images, int n)
+{
+    int most = 1, i, j;
+
+    for (i = 0; i + most < n; i++) {
+        int alike = 1;
+
+        for (j = i + 1; j < n; j++)
+            alike += same_elements(out, images[i], images[j]);
+        most = alike > most ? alike : most;
+    }
+    return n - most;
+}
+
 static struct td_judge_spot worst_of(const double *sum, int64_t n, int64_t per_line, int64_t count_each)
 {
     struct td_judge_spot w = {0, 0, 0};
@@ -257,6 +287,8 @@ int td_judge_output(const struct td_op_ref *ref, const struct td_tensor *out, co
     s.col = s.row + ref->rows;
     s.tile = s.col + ref->cols;
     judge_elements(ref, out, images, n_images, lim, &s, res);
+    if (res->unstable)
+        res->odd_runs = count_odd_runs(out, images, n_images);
     res->worst_row = worst_of(s.row, ref->rows, 1, ref->cols);
     res->worst_col = worst_of(s.col, ref->cols, ref->cols, ref->rows);
     res->worst_tile = worst_tile(&s, ref->rows, ref->cols);

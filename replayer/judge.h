@@ -34,6 +34,7 @@ struct td_judge_result {
     int64_t nan, inf, zero, ref_nonzero, ref_nonfinite, total;
     int repeats;
     int64_t unstable;                   /* elements that are not bitwise equal in all repeats */
+    int odd_runs;                       /* repeats whose output is not the most frequent one */
     double spread;                      /* worst (max - min over repeats) / denominator */
 };
 

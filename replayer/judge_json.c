@@ -43,6 +43,7 @@ cJSON *td_judge_result_json(const struct td_judge_result *res, const char *crash
     cJSON_AddNumberToObject(e, "ref_nonfinite", (double)res->ref_nonfinite);
     cJSON_AddNumberToObject(e, "repeats", res->repeats);
     cJSON_AddNumberToObject(e, "unstable", (double)res->unstable);
+    cJSON_AddNumberToObject(e, "odd_runs", res->odd_runs);
     td_judge_add_num(e, "spread", res->spread);
     return e;
 }

@@ -21,6 +21,9 @@
 #define HALVES(repeats, score, row) "{\"repeats\":" repeats ",\"unstable\":9,\"score\":" #score ",\"worst_row\":[0," #row "],\"worst_col\":[7," #score "]," \
                                     "\"worst_tile\":[0,32," #row "],\"ref_nonzero\":2048}"
 
+#define RUNS(repeats, odd) "{\"repeats\":" repeats ",\"unstable\":44,\"odd_runs\":" odd ",\"score\":1,\"worst_row\":[1,0.5],\"worst_col\":[7,0.9]," \
+                           "\"worst_tile\":[0,32,0.6],\"ref_nonzero\":2048}"
+
 /* One E as JSON; special: its counts of special values, or NULL for none. */
 static const char *error_json(double score, double col, int repeats, int unstable, const char *special)
 {
@@ -187,7 +190,9 @@ static void test_stability(void **state)
     const char *stable = error_json(1, 1, 3, 0, NULL), *unstable = error_json(1, 1, 3, 44, NULL);
 
     (void)state;
-    assert_int_equal(one("ok", REC, stable, unstable, "repeats bit for bit"), TD_REGRESSED);
+    assert_int_equal(one("ok", REC, stable, unstable, "too few to tell"), TD_INCONCLUSIVE);
+    assert_int_equal(one("ok", REC, error_json(1, 1, 20, 0, NULL), RUNS("20", "7"), "repeats bit for bit"), TD_REGRESSED);
+    assert_int_equal(one("ok", REC, error_json(1, 1, 20, 0, NULL), RUNS("20", "6"), "too few to tell"), TD_INCONCLUSIVE);
     assert_int_equal(one("ok", REC, unstable, unstable, NULL), TD_PASS);
     assert_int_equal(one("ok", REC, NULL, unstable, "--baseline-build"), TD_INCONCLUSIVE);
     assert_int_equal(one("ok", VARIES, NULL, unstable, NULL), TD_PASS); /* so is the recorded kernel */
@@ -197,6 +202,37 @@ static void test_stability(void **state)
     assert_int_equal(one("ok", HALVES("3,\"varies\":true", 38, 1.8), NULL, HALVES("3", 22, 13), "row 0: rms error 13, rms limit 7.2"), TD_REGRESSED);
     assert_int_equal(one("ok", REC, VARIES_NOT_NOW, unstable, NULL), TD_PASS); /* its three runs agreed by chance */
     assert_int_equal(one("ok", REC, VARIES_NOT_NOW, error_json(9, 1, 3, 44, NULL), "error 9"), TD_REGRESSED);
+}
+
+/* Of each op 3 runs a side: `old` and `now` of n ops vary. The verdict; why: as one(). */
+static enum td_verdict some_vary(int n, int old, int now, const char *why)
+{
+    struct world w;
+    enum td_verdict v;
+    int i, told = 0;
+
+    start(&w);
+    for (i = 0; i < n; i++)
+        add(&w, i, 1 + i % 3 * 20, "ok", REC, error_json(1, 1, 3, i >= n - old ? 44 : 0, NULL),
+            error_json(1, 1, 3, i < now ? 44 : 0, NULL), 100);
+    v = finish(&w);
+    for (i = 0; i < n; i++)
+        told += strstr(w.now.op[i].why, why) != NULL;
+    assert_int_equal(told, v == TD_PASS ? n : now);
+    stop(&w);
+    return v;
+}
+
+/* Three runs that agree do not show that a kernel repeats: all runs of the kernel do. */
+static void test_stability_is_of_the_kernel(void **state)
+{
+    (void)state;
+    assert_int_equal(some_vary(20, 0, 14, "runs that differ: 14 of 60, before 0 of 60"), TD_REGRESSED);
+    assert_int_equal(some_vary(20, 0, 7, "bit for bit"), TD_REGRESSED); /* p = 0.0064 */
+    assert_int_equal(some_vary(20, 0, 6, "too few to tell"), TD_INCONCLUSIVE); /* p = 0.0136 */
+    assert_int_equal(some_vary(20, 0, 2, "--op-repeat 20"), TD_INCONCLUSIVE);
+    assert_int_equal(some_vary(20, 16, 2, ""), TD_PASS); /* other ops, of other M, vary in the baseline */
+    assert_int_equal(some_vary(20, 1, 19, ""), TD_PASS);
 }
 
 static void test_groups_counts_and_coverage(void **state)
@@ -435,6 +471,7 @@ int main(void)
         cmocka_unit_test(test_zeros_of_a_batch_are_not_all),
         cmocka_unit_test(test_what_is_unknown_is_never_a_pass),
         cmocka_unit_test(test_stability),
+        cmocka_unit_test(test_stability_is_of_the_kernel),
         cmocka_unit_test(test_groups_counts_and_coverage),
         cmocka_unit_test(test_ops_are_joined_on_their_origin_alone),
         cmocka_unit_test(test_no_ops_at_all),

@@ -201,6 +201,9 @@ static void repeats_show_spread(void **state)
     r = judge(&s, images, 3);
     assert_int_equal(r.unstable, 1);
     assert_int_equal(r.repeats, 3);
+    assert_int_equal(r.odd_runs, 1); /* the first and the third run agree */
+    assert_int_equal(judge(&s, (const void *[]){other, s.c, s.c}, 3).odd_runs, 1);
+    assert_int_equal(judge(&s, (const void *[]){s.c, s.c}, 2).odd_runs, 0);
     assert_true(fabs(r.spread - 0.25 / denom(&s, 1)) < 1e-6 * r.spread);
     assert_true(r.score == 0); /* the score is that of the first run */
     other[2] = 0x7e00;
