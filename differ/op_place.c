@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#define MANY 0.25 /* of an axis: so many bad lines without a pattern are not a few here and there */
+#define MANY 0.5 /* of an axis: so many bad lines without a pattern are not a few here and there */
 #define CHANCE 1e-2 /* that so many bad lines lie so close together */
 
 /* ---- from and to JSON ------------------------------------------------------------------------ */
@@ -111,11 +111,6 @@ bool td_op_over_is_everywhere(const struct td_op_over *o)
            (double)o->rows.bad >= MANY * (double)o->rows.all;
 }
 
-const char *td_op_everywhere_words(bool is_finite)
-{
-    return is_finite ? "everywhere: look along K" : "everywhere";
-}
-
 void td_op_over_add_words(const struct td_op_over *o, struct td_buf *out)
 {
     struct td_buf rows = TD_BUF_INIT(512);
@@ -128,6 +123,6 @@ void td_op_over_add_words(const struct td_op_over *o, struct td_buf *out)
     if (rows.len)
         td_buf_addf(out, "%s%s", out->len > had ? ", " : "", td_buf_str(&rows));
     else if (out->len == had && td_op_over_is_everywhere(o))
-        td_buf_adds(out, td_op_everywhere_words(o->is_finite));
+        td_buf_adds(out, "everywhere");
     td_buf_release(&rows);
 }

@@ -30,10 +30,9 @@ void td_op_over_write(const struct td_op_over *o, struct td_jw *w, const char *k
  * Nothing is appended where they follow no pattern.
  *   what : "column" or "row" */
 void td_op_lines_add_words(const struct td_op_lines *l, const char *what, struct td_buf *out);
-/* Are elements over the limit all over the output, without a pattern? */
+/* Are elements over the limit all over the output, without a pattern: in half of its rows and of its
+ * columns at least? */
 bool td_op_over_is_everywhere(const struct td_op_over *o);
-/* Words for that. Numbers that are wrong alike in all rows and columns got a wrong sum over K. */
-const char *td_op_everywhere_words(bool is_finite);
 /* Append all of it: "columns >= 250, rows >= 16", "everywhere", or nothing where only a few
  * elements here and there are over the limit. */
 void td_op_over_add_words(const struct td_op_over *o, struct td_buf *out);
