@@ -13,6 +13,8 @@
 struct td_judge_options {
     struct td_policy policy;
     const char *lanes, *replayed;              /* as in the command line, checked; or NULL */
+    const char *gate_builds, *gate_servers;    /* of gate, the options that named the builds, and
+                                                  the servers, for commands under NEXT; or NULL */
     struct td_arg_list more, live, calibrate;  /* --new, --baseline-live, --calibrate */
 };
 

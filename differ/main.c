@@ -217,6 +217,9 @@ int main(int argc, char **argv)
         {"lanes", 0, TD_ARG_STR, &opt.judge.lanes, "LIST", lanes_help, 0, 0},
         /* for gate: by which path it was called, for the commands under NEXT */
         {"called-as", 0, TD_ARG_STR, &called_as, "PATH", NULL, 0, 0},
+        /* for gate: its options, for the commands under NEXT */
+        {"gate-builds", 0, TD_ARG_STR, &opt.judge.gate_builds, "OPTIONS", NULL, 0, 0},
+        {"gate-servers", 0, TD_ARG_STR, &opt.judge.gate_servers, "OPTIONS", NULL, 0, 0},
         /* for gate: ask for the lanes that judge what it replayed */
         {"replayed", 0, TD_ARG_STR, &opt.judge.replayed, "LIST", NULL, 0, 0},
         {"policy", 0, TD_ARG_STR, &opt.policy, "FILE", "thresholds, as JSON (docs/policy.md)", 0,

@@ -6,6 +6,8 @@
 #include "common/json.h"
 #include "differ/lane.h"
 
+/* The provider whose kernels of ours ran the ops, when no build did; else NULL. */
+const char *td_own_kernels(const struct td_comparison *c);
 /* Write the member "not_checked": a list of what no lane looked at, in words. */
 void td_advice_write_not_checked(const struct td_comparison *c, struct td_jw *w);
 /* Write the member "next": a list of {text, command}; command is null where there is none. */

@@ -1,10 +1,12 @@
 /* verdict_line.c - the last line of every report: the verdict and the figures of the lanes.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "differ/lanes.h"
+#include "differ/report_advice.h"
 #include "differ/reports.h"
 
 void td_report_verdict_line(const struct td_comparison *c, struct td_buf *out)
 {
+    const char *own = td_own_kernels(c);
     int i;
 
     td_buf_addf(out, "verdict: %s",
@@ -22,4 +24,7 @@ void td_report_verdict_line(const struct td_comparison *c, struct td_buf *out)
      * at. */
     if (c->verdict == TD_PASS && c->lane[TD_LANE_TOKENS].asked && !c->lane[TD_LANE_OPS].asked)
         td_buf_addf(out, " (kernels not checked)");
+    /* The recording is sound, and that is all that a pass of our own kernels says. */
+    if (c->verdict == TD_PASS && own)
+        td_buf_addf(out, " (no build: Tapedeck's own %s kernels)", own);
 }

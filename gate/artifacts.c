@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "common/replay_args.h"
 #include "common/shell_command.h"
+#include "gate/next_options.h"
 #include "gate/run.h"
 
 #define CUT_NAME "first-bad-op"
@@ -55,22 +57,32 @@ static void write_reports(const char *folder, const cJSON *report)
 
 /* ---- the first bad op ------------------------------------------------------------------------ */
 
-/* A command that gates the cut alone, with the builds of this run. */
-static void write_command(const struct td_gate_options *o, const char *cut, struct td_buf *out)
+/* A command that gates the cut alone, with the builds of this run; results only, for one op is too
+ * little to judge speed by. */
+static void write_command(const struct td_gate_options *o, const char *cut, const cJSON *report,
+                          struct td_buf *out)
 {
-    int i;
+    const cJSON *first = td_json_get(td_json_get(report, "blame"), "first");
 
     td_shell_add_program(out, "gate");
     td_shell_add_word(out, cut);
-    td_shell_add_option(out, "--build", o->build);
-    td_shell_add_option(out, "--provider", o->provider);
-    td_shell_add_option(out, "--baseline-build", o->baseline_build);
-    td_shell_add_option(out, "--checkpoint", o->checkpoint);
-    for (i = 0; i < o->build_env.n; i++)
-        td_shell_add_option(out, "--build-env", o->build_env.item[i]);
-    for (i = 0; i < o->baseline_env.n; i++)
-        td_shell_add_option(out, "--baseline-env", o->baseline_env.item[i]);
-    td_shell_add_option(out, "--policy", o->policy);
+    td_gate_add_builds(o, out);
+    if (td_json_get_i64(td_json_get(first, "candidate"), "unstable", 0) > 0)
+        td_buf_adds(out, " " TD_MORE_RUNS);
+    if (o->baseline_build)
+        td_buf_adds(out, " --lanes ops");
+}
+
+/* Take the step with this text out. */
+static void drop_step(cJSON *next, const char *text)
+{
+    cJSON *item;
+
+    cJSON_ArrayForEach(item, next)
+        if (!strcmp(td_json_get_str(item, "text", ""), text)) {
+            cJSON_Delete(cJSON_DetachItemViaPointer(next, item));
+            return;
+        }
 }
 
 /* What NEXT advises is done already: say where, and what to do with it. */
@@ -80,7 +92,7 @@ static void point_at_cut(const struct td_gate_options *o, const char *cut, cJSON
     struct td_buf text = TD_BUF_INIT(1 << 16), command = TD_BUF_INIT(1 << 16);
 
     td_buf_addf(&text, "the first bad op is cut out: %s; gate it alone", cut);
-    write_command(o, cut, &command);
+    write_command(o, cut, report, &command);
     cJSON_ArrayForEach(item, next) {
         if (strcmp(td_json_get_str(item, "text", ""), TD_NEXT_EXTRACT) != 0)
             continue;
@@ -88,6 +100,7 @@ static void point_at_cut(const struct td_gate_options *o, const char *cut, cJSON
         cJSON_ReplaceItemInObjectCaseSensitive(item, "command",
                                                cJSON_CreateString(td_buf_str(&command)));
     }
+    drop_step(next, TD_NEXT_GATE_CUT);
     td_buf_release(&text);
     td_buf_release(&command);
 }

@@ -11,6 +11,7 @@
 #include "common/fixture_lock.h"
 #include "common/invocation.h"
 #include "common/log.h"
+#include "gate/next_options.h"
 #include "gate/run.h"
 
 #define REPORT_NAME "differ.json"
@@ -198,14 +199,20 @@ static cJSON *read_differ(struct td_command *c, const char *json, struct td_erro
 static cJSON *compare(const struct td_gate_options *o, const struct td_gate_item *it,
                       const struct rounds *r, struct td_error *err)
 {
+    struct td_buf builds = TD_BUF_INIT(1 << 16), servers = TD_BUF_INIT(1 << 16);
     char json[TD_PATH_MAX], words[32];
     struct td_command c;
+    cJSON *report;
     int round;
 
     if (td_fs_join(json, sizeof json, it->folder, REPORT_NAME, err) ||
         td_command_init(&c, "differ", err))
         return NULL;
+    td_gate_add_builds(o, &builds);
+    td_gate_add_servers(o, &servers);
     td_command_opt(&c, "--called-as", td_invocation_folder());
+    td_command_opt(&c, "--gate-builds", builds.len ? td_buf_str(&builds) : NULL);
+    td_command_opt(&c, "--gate-servers", servers.len ? td_buf_str(&servers) : NULL);
     td_command_add(&c, it->fixture);
     td_command_add(&c, r->candidate[0]);
     for (round = 1; round < o->rounds; round++)
@@ -220,7 +227,10 @@ static cJSON *compare(const struct td_gate_options *o, const struct td_gate_item
     add_flag(&c, "--exact", o->exact);
     add_list(&c, "--calibrate", &o->calibrate);
     add_flag(&c, "--verbose", o->out.verbose);
-    return read_differ(&c, json, err);
+    report = read_differ(&c, json, err);
+    td_buf_release(&builds);
+    td_buf_release(&servers);
+    return report;
 }
 
 cJSON *td_gate_judge(const struct td_gate_options *o, const struct td_gate_item *it)

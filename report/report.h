@@ -16,7 +16,10 @@
 
 #define TD_REPORT_SCHEMA "tapedeck-report-3"
 #define TD_REPORTS_SCHEMA "tapedeck-reports-3"
+/* The texts of items of `next` */
 #define TD_NEXT_EXTRACT "cut out the first bad op"
+#define TD_NEXT_GATE_CUT "gate that op alone"
+#define TD_NEXT_AGAIN "record it again: the recording lacks what was planned"
 #define TD_REPORT_MAX ((size_t)1 << 30) /* bytes of a report as JSON */
 
 /* Where a report goes. A path of NULL: not asked for; "-": standard output. */
