@@ -96,6 +96,24 @@ void td_count_ops_sampled(const struct td_comparison *c, const struct td_side *s
     count_kept(side, false, out);
 }
 
+/* Were ops left out (--max-ops, --only, a shard), whose blobs nobody read? */
+static bool leaves_ops_out(const struct td_comparison *c)
+{
+    return c->ops.n && c->ops.n < c->base_ops.n;
+}
+
+/* Damage that no replayed op met: the checksum of the whole pack finds it. */
+static void count_pack(const struct td_side *side, struct td_absence_count *out)
+{
+    struct td_error err = {0};
+
+    if (td_fixture_check(side->fx, 1u << TD_FILE_PACK, &err) == TD_OK)
+        return;
+    out->planned = 1;
+    out->seen = 0;
+    snprintf(out->say, sizeof out->say, "%s", err.msg);
+}
+
 /* The candidate's replay read the baseline's blobs, and says which ops it could not judge for want
  * of sound ones. */
 void td_count_blobs(const struct td_comparison *c, const struct td_side *side,
@@ -122,6 +140,8 @@ void td_count_blobs(const struct td_comparison *c, const struct td_side *side,
                                       "%lld, %.200s); " TD_NEXT_OF_DAMAGE, format, sizeof format),
                  (long long)damaged, (long long)out->planned, (long long)first->op,
                  first->reason ? first->reason : "?", td_fixture_dir(side->fx));
+    else if (c->lane[TD_LANE_OPS].asked && leaves_ops_out(c))
+        count_pack(side, out);
 }
 
 void td_count_op_lines(const struct td_comparison *c, const struct td_side *side,
@@ -156,7 +176,8 @@ void td_count_taps(const struct td_comparison *c, const struct td_side *side,
              "the others ended or broke while their ops were recorded (fixture show DIR ledger)");
 }
 
-/* Without its step it is not known which prompt an op served; the op itself is judged. */
+/* Without its step it is not known which prompt an op served. The op itself is judged, but a
+ * recording that lost steps is not the one that was made. */
 void td_count_steps(const struct td_comparison *c, const struct td_side *side,
                     const struct td_planned *p, struct td_absence_count *out)
 {

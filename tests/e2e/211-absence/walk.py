@@ -390,8 +390,26 @@ def case_taps():
     return absent("taps", *ops_with("ended", ledger("links.lost", 1)))
 
 
+def write_steps(fixture, n):
+    data = "".join(json.dumps({"step": i, "pid": 1, "t_ns": i, "how": "unknown", "spans": []}) + "\n" for i in range(n))
+    subprocess.run([f"{O}/tests/helpers/write_stream", fixture, "steps.jsonl.zst"], input=data.encode(), check=True)
+
+
 def case_steps():
-    return absent("steps", *ops_with("stepless", ledger("steps.kept", 100)))
+    """Half of the steps are lost in a damaged file, which is repaired: every op is still there."""
+    base, new = ops_with("half", lambda m: (ledger("steps.kept", 4)(m), m["files"].pop("steps.jsonl.zst")))
+    write_steps(base, 4)
+    assert run("fixture", "repair", base) == 0 # now the manifest lists them
+    assert json.load(open(f"{base}/manifest.json"))["state"] == "complete"
+    assert differ(base, new)["absent"] == []
+    write_steps(base, 2)
+    assert run("fixture", "repair", base) == 0, open("err").read()
+    m = json.load(open(f"{base}/manifest.json"))
+    assert m["state"] == "incomplete", m["state"]
+    assert m["seen"]["causes"] == ["repair gave up 2 of 4 records of steps.jsonl.zst"], m["seen"]
+    assert run("fixture", "repair", base) == 0
+    assert json.load(open(f"{base}/manifest.json"))["seen"] == m["seen"]
+    return absent("steps", base, new)
 
 
 def case_files():
@@ -427,6 +445,9 @@ def case_blobs():
         f.seek(70)
         f.write(bytes([byte]))
     replay_ops(bad, "bad-blob-same")
+    assert absent("blobs", bad, "bad-blob-same") == "broken"
+    replay_ops(base, "sound-sample", "--max-ops", "4") # none of its ops is the damaged one
+    assert absent("blobs", bad, "sound-sample") == "broken"
     return absent("blobs", bad, "bad-blob-same")
 
 
