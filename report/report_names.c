@@ -14,17 +14,24 @@
 
 struct names { char **path, **name; size_t n; };
 
-/* The path of the baseline's fixture without slashes at its end; a copy. */
-static char *copy_path(const cJSON *report)
+/* A copy of the path without slashes at its end. */
+static char *copy_path(const char *path)
+{
+    char *copy = strndup(path, NAME_MAX_BYTES - 100);
+    size_t len = copy ? strlen(copy) : 0;
+
+    while (len > 1 && copy[len - 1] == '/')
+        copy[--len] = '\0';
+    return copy;
+}
+
+/* The path of the baseline's fixture. */
+static const char *path_of(const cJSON *report)
 {
     const cJSON *fixture = cJSON_GetArrayItem(td_json_get(report, "fixtures"), 0);
     const char *name = td_json_get_str(td_json_get(report, "names"), "old", "no fixture");
-    char *path = strndup(td_json_get_str(fixture, "dir", name), NAME_MAX_BYTES - 100);
-    size_t len = path ? strlen(path) : 0;
 
-    while (len > 1 && path[len - 1] == '/')
-        path[--len] = '\0';
-    return path;
+    return td_json_get_str(fixture, "dir", name);
 }
 
 /* The last `parts` parts of a path; the path itself when it has no more. */
@@ -93,47 +100,80 @@ static void release(struct names *s)
 {
     size_t i;
 
-    for (i = 0; s->path && s->name && i < s->n; i++) {
-        free(s->path[i]);
-        free(s->name[i]);
+    for (i = 0; i < s->n; i++) {
+        free(s->path ? s->path[i] : NULL);
+        free(s->name ? s->name[i] : NULL);
     }
     free(s->path);
     free(s->name);
 }
 
-static int fill(struct names *s, const cJSON *reports)
+static int fill(struct names *s, const char *const *paths, size_t n)
 {
-    const cJSON *r;
-    size_t i = 0;
+    size_t i;
 
-    s->n = (size_t)cJSON_GetArraySize(reports);
-    s->path = calloc(s->n + 1, sizeof *s->path);
-    s->name = calloc(s->n + 1, sizeof *s->name);
+    s->n = n;
+    s->path = calloc(n + 1, sizeof *s->path);
+    s->name = calloc(n + 1, sizeof *s->name);
     if (!s->path || !s->name)
         return TD_ENOMEM;
-    cJSON_ArrayForEach(r, reports)
-        if (!(s->path[i++] = copy_path(r)))
+    for (i = 0; i < n; i++)
+        if (!(s->path[i] = copy_path(paths[i])))
             return TD_ENOMEM;
-    for (i = 0; i < s->n; i++)
+    for (i = 0; i < n; i++)
         if (!(s->name[i] = choose(s, i)))
             return TD_ENOMEM;
     return TD_OK;
 }
 
-int td_report_names_set(cJSON *reports, struct td_error *err)
+char **td_report_names_choose(const char *const *paths, size_t n)
 {
     struct names s = {0};
-    int rc = fill(&s, reports);
+    char **out = NULL;
+
+    if (!fill(&s, paths, n)) {
+        out = s.name;
+        s.name = NULL;
+    }
+    release(&s);
+    return out;
+}
+
+/* Name the report, and its old side, which has the name of its folder alone so far. */
+static int name_report(cJSON *r, const char *name)
+{
+    cJSON *names = cJSON_GetObjectItemCaseSensitive(r, "names");
+
+    cJSON_DeleteItemFromObjectCaseSensitive(r, "name");
+    if (!cJSON_AddStringToObject(r, "name", name))
+        return TD_ENOMEM;
+    if (cJSON_HasObjectItem(names, "old"))
+        cJSON_ReplaceItemInObjectCaseSensitive(names, "old", cJSON_CreateString(name));
+    return TD_OK;
+}
+
+int td_report_names_set(cJSON *reports, struct td_error *err)
+{
+    const size_t n = (size_t)cJSON_GetArraySize(reports);
+    const char **paths = calloc(n + 1, sizeof *paths);
+    char **names = NULL;
+    int rc = TD_OK;
     cJSON *r;
     size_t i = 0;
 
-    cJSON_ArrayForEach(r, reports) {
-        if (rc)
-            break;
-        cJSON_DeleteItemFromObjectCaseSensitive(r, "name");
-        if (!cJSON_AddStringToObject(r, "name", s.name[i++]))
-            rc = TD_ENOMEM;
-    }
-    release(&s);
+    cJSON_ArrayForEach(r, reports)
+        if (paths)
+            paths[i++] = path_of(r);
+    if (paths)
+        names = td_report_names_choose(paths, n);
+    i = 0;
+    cJSON_ArrayForEach(r, reports)
+        if (names && !rc)
+            rc = name_report(r, names[i++]);
+    rc = names ? rc : TD_ENOMEM;
+    for (i = 0; names && i < n; i++)
+        free(names[i]);
+    free(names);
+    free(paths);
     return rc ? td_fail(err, rc, "out of memory for the names of the fixtures") : TD_OK;
 }

@@ -247,15 +247,61 @@ void td_screen_add_text(struct td_buf *out, const cJSON *report)
 
 /* ---- what comes last ------------------------------------------------------------------------- */
 
+/* Is the text an item of this list? */
+static bool is_item(const cJSON *list, const char *text)
+{
+    const cJSON *item;
+
+    cJSON_ArrayForEach(item, list)
+        if (cJSON_IsString(item) && !strcmp(item->valuestring, text))
+            return true;
+    return false;
+}
+
+/* In how many of the reports does no lane look at this? */
+static int count_not_checked(const cJSON *reports, const char *text)
+{
+    const cJSON *r;
+    int n = 0;
+
+    cJSON_ArrayForEach(r, reports)
+        n += is_item(td_json_get(r, "not_checked"), text);
+    return n;
+}
+
+/* What was not checked in one report. Of several (reports) first what is so in all of them, then, with
+ * the name of its fixture, the rest. */
+static void add_not_checked_words(struct td_buf *words, const cJSON *report, const cJSON *reports,
+                                  bool common)
+{
+    const int all = cJSON_GetArraySize(reports);
+    const cJSON *item;
+    bool named = false;
+
+    cJSON_ArrayForEach(item, td_json_get(report, "not_checked")) {
+        if (!cJSON_IsString(item) ||
+            (reports && (count_not_checked(reports, item->valuestring) == all) != common))
+            continue;
+        td_buf_addf(words, "%s", words->len ? "; " : "");
+        if (reports && !common && !named)
+            td_buf_addf(words, "%s: ", td_report_name(report));
+        named = true;
+        td_buf_adds(words, item->valuestring);
+    }
+}
+
 /* A second line where there is room: max is the number of lines that may stand above NEXT. */
 void td_screen_add_not_checked(struct td_buf *out, const cJSON *report, int max)
 {
+    const cJSON *reports = td_json_get(report, "reports"), *r; /* NULL: it is one report */
     struct td_buf words = TD_BUF_INIT(1 << 16);
-    const cJSON *item;
 
-    cJSON_ArrayForEach(item, td_json_get(report, "not_checked"))
-        if (cJSON_IsString(item))
-            td_buf_addf(&words, "%s%s", words.len ? "; " : "", item->valuestring);
+    if (!reports)
+        add_not_checked_words(&words, report, NULL, true);
+    else
+        add_not_checked_words(&words, cJSON_GetArrayItem(reports, 0), reports, true);
+    cJSON_ArrayForEach(r, reports)
+        add_not_checked_words(&words, r, reports, false);
     if (words.len)
         td_text_wrap(out, "NOT CHECKED  ", 13, td_buf_str(&words),
                      td_screen_count_lines(out) + 2 <= max ? 2 : 1);
@@ -312,15 +358,30 @@ static void add_states(struct td_buf *words, const cJSON *report)
     }
 }
 
+/* What is absent in one report, behind the name of its fixture where there are several. */
+static void add_absent_words(struct td_buf *words, const cJSON *report, const char *name)
+{
+    struct td_buf own = TD_BUF_INIT(1 << 16);
+    const cJSON *a;
+
+    add_states(&own, report);
+    cJSON_ArrayForEach(a, td_json_get(report, "absent"))
+        if (*td_part_str(a, "text"))
+            td_buf_addf(&own, "%s%s", own.len ? "; " : "", td_part_str(a, "text"));
+    if (own.len)
+        td_buf_addf(words, "%s%s%s%s", words->len ? "; " : "", name, *name ? ": " : "",
+                    td_buf_str(&own));
+    td_buf_release(&own);
+}
+
 void td_screen_add_absent(struct td_buf *out, const cJSON *report)
 {
     struct td_buf words = TD_BUF_INIT(1 << 16);
-    const cJSON *a;
+    const cJSON *r;
 
-    add_states(&words, report);
-    cJSON_ArrayForEach(a, td_json_get(report, "absent"))
-        if (*td_part_str(a, "text"))
-            td_buf_addf(&words, "%s%s", words.len ? "; " : "", td_part_str(a, "text"));
+    add_absent_words(&words, report, "");
+    cJSON_ArrayForEach(r, td_json_get(report, "reports"))
+        add_absent_words(&words, r, td_report_name(r));
     if (words.len)
         td_text_wrap(out, "ABSENT  ", 8, td_buf_str(&words), 1);
     td_buf_release(&words);
@@ -345,14 +406,14 @@ static int add_step(struct td_buf *out, const char *head, const cJSON *step, int
     return n <= lines ? n : 0;
 }
 
-void td_screen_add_next(struct td_buf *out, const cJSON *report)
+void td_screen_add_next(struct td_buf *out, const cJSON *report, int max)
 {
     const cJSON *step;
     int lines = 0;
 
     cJSON_ArrayForEach(step, td_json_get(report, "next"))
-        if (lines < TD_SCREEN_NEXT_LINES)
-            lines += add_step(out, lines ? "" : "NEXT", step, TD_SCREEN_NEXT_LINES - lines);
+        if (lines < max)
+            lines += add_step(out, lines ? "" : "NEXT", step, max - lines);
 }
 
 /* What does not fit is left out, from the last figure that fits on. */

@@ -26,13 +26,15 @@ void td_screen_add_first(struct td_buf *out, const cJSON *report);
 /* The first answer that collapsed, else the first that forks, else the first that has the same
  * tokens and another text: a line of each build's text. */
 void td_screen_add_text(struct td_buf *out, const cJSON *report);
-/* What was planned and never came; what was accepted, and until when: a line each. */
+/* What was planned and never came; what was accepted, and until when: a line each, also of several
+ * reports together. */
 void td_screen_add_absent(struct td_buf *out, const cJSON *report);
 void td_screen_add_accepted(struct td_buf *out, const cJSON *report);
-/* What no lane looked at: a line; a second one where no more than `max` lines then stand in out. */
+/* What no lane looked at, also of several reports together: a line; a second one where no more than
+ * `max` lines then stand in out. */
 void td_screen_add_not_checked(struct td_buf *out, const cJSON *report, int max);
-/* Commands, in three lines; of a command that is too long its words. */
-void td_screen_add_next(struct td_buf *out, const cJSON *report);
+/* Commands, in `max` lines, at most TD_SCREEN_NEXT_LINES; of a command that is too long its words. */
+void td_screen_add_next(struct td_buf *out, const cJSON *report, int max);
 /* The last line. What does not fit is left out, from the last figure that fits on. */
 void td_screen_add_verdict_line(struct td_buf *out, const cJSON *report);
 

@@ -14,6 +14,7 @@
 #include "report/text_table.h"
 
 #define PASS_LINES 6
+#define TABLE_LINES 3 /* of the fixtures of a failure, at least wanted */
 
 static bool has_compared(const cJSON *report)
 {
@@ -56,7 +57,7 @@ static void add_one(struct td_buf *out, const cJSON *report, bool verbose)
     td_screen_add_not_checked(
         out, report, (pass ? PASS_LINES : TD_SCREEN_LINES - TD_SCREEN_NEXT_LINES) - 1);
     if (!pass)
-        td_screen_add_next(out, report);
+        td_screen_add_next(out, report, TD_SCREEN_NEXT_LINES);
     if (verbose)
         td_report_add_details(out, report);
     td_screen_add_verdict_line(out, report);
@@ -85,8 +86,8 @@ static void add_fixtures(struct td_buf *out, const cJSON *report, int max_lines)
     td_table_write(&t, out);
     td_table_release(&t);
     if (n > shown)
-        td_buf_addf(out, "%*sand %d more; --verbose shows each report\n", TD_SCREEN_INDENT, "",
-                    n - shown);
+        td_buf_addf(out, "%*s%s%d%s; --verbose shows each report\n", TD_SCREEN_INDENT, "",
+                    shown ? "and " : "", n - shown, shown ? " more" : " in all");
 }
 
 /* What is said of one fixture of several: the first of the gravest. */
@@ -99,8 +100,25 @@ static void add_gravest(struct td_buf *out, const cJSON *report)
     td_screen_add_why(out, report);
     td_screen_add_which(out, report);
     td_screen_add_first(out, report);
-    td_screen_add_next(out, report);
     td_buf_release(&words);
+}
+
+/* Below the table: the first of the gravest, and of all what is absent, was accepted, was not checked.
+ * NEXT gets the lines that are left beside a table of TABLE_LINES, at least one. */
+static void add_below(struct td_buf *out, const cJSON *report, bool pass, bool verbose)
+{
+    const cJSON *first = td_report_part(report, 0);
+    int left;
+
+    if (!pass && !verbose)
+        add_gravest(out, first);
+    td_screen_add_absent(out, report);
+    td_screen_add_accepted(out, report);
+    td_screen_add_not_checked(out, report, 0);
+    left = TD_SCREEN_LINES - 2 - TABLE_LINES - td_screen_count_lines(out);
+    if (!pass && !verbose)
+        td_screen_add_next(out, first,
+                           left > TD_SCREEN_NEXT_LINES ? TD_SCREEN_NEXT_LINES : left < 1 ? 1 : left);
 }
 
 static void add_several(struct td_buf *out, const cJSON *report, bool verbose)
@@ -114,9 +132,7 @@ static void add_several(struct td_buf *out, const cJSON *report, bool verbose)
         add_one(out, r, true);
         td_buf_addc(out, '\n');
     }
-    if (!pass && !verbose)
-        add_gravest(&below, td_report_part(report, 0));
-    td_screen_add_accepted(&below, report);
+    add_below(&below, report, pass, verbose);
     td_buf_addf(out, "%s  %d fixtures\n", td_json_get_str(report, "headline", "BROKEN"),
                 cJSON_GetArraySize(td_json_get(report, "reports")));
     add_fixtures(out, report,
