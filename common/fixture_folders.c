@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,13 +13,14 @@
 
 #include "common/array.h"
 #include "common/fs.h"
+#include "common/json.h"
 #include "common/outfile.h"
 
 static const char *const FILES[] = {"manifest.json",    "exchanges.jsonl.zst", "ops.jsonl.zst",
                                     "ledger.jsonl.zst", "wire.zst",            "steps.jsonl.zst",
                                     "blobs.pack"};
 
-enum { MAX_FOLDERS = 10000, MAX_DEPTH = 32 };
+enum { MAX_FOLDERS = 10000, MAX_DEPTH = 32, MANIFEST_MAX = 64 << 20 };
 
 /* A folder that is being looked into, and those above it. */
 struct place { dev_t dev; ino_t ino; int depth; const struct place *up; };
@@ -32,6 +34,40 @@ bool td_fixture_folder_is(const char *dir)
         if (!td_fs_join(path, sizeof path, dir, FILES[i], NULL) && td_fs_exists(path))
             return true;
     return false;
+}
+
+bool td_fixture_folder_is_replay(const char *dir)
+{
+    struct td_error none = {0, ""};
+    char path[TD_PATH_MAX];
+    cJSON *manifest;
+    bool is_replay;
+
+    if (!td_fs_is_dir(dir) || td_fs_join(path, sizeof path, dir, FILES[0], NULL) ||
+        !(manifest = td_json_load_member(path, MANIFEST_MAX, &none)))
+        return false;
+    is_replay = td_json_get(td_json_get(manifest, "replay"), "of") != NULL;
+    cJSON_Delete(manifest);
+    return is_replay;
+}
+
+/* A cut of a bad op is told by its place alone: people commit others on purpose. */
+static bool is_of_artifacts(const char *dir)
+{
+    char path[TD_PATH_MAX];
+
+    return td_fs_is_dir(dir) && !td_fs_join(path, sizeof path, dir, TD_ARTIFACTS_MARK, NULL) &&
+           td_fs_exists(path);
+}
+
+int td_fixture_folder_mark_artifacts(const char *dir, struct td_error *err)
+{
+    static const char TEXT[] = "Made by gate --artifacts. A gate of a folder above leaves this one out.\n";
+    char path[TD_PATH_MAX];
+
+    if (td_fs_join(path, sizeof path, dir, TD_ARTIFACTS_MARK, err))
+        return err->code;
+    return td_fs_write_atomic(path, TEXT, sizeof TEXT - 1, err);
 }
 
 bool td_fixture_folder_owns(const char *fixture, const char *path)
@@ -61,30 +97,37 @@ static const char *find_same(const struct td_fixture_folders *l, const char *pat
     return NULL;
 }
 
-static int note_twice(struct td_fixture_folders *l, const char *path, const char *same,
-                      struct td_error *err)
+/* Add a sentence to a list of them. Those beyond the maximum are left out: enough has been said. */
+__attribute__((format(printf, 5, 6)))
+static int note(char ***list, size_t *n, size_t *cap, struct td_error *err, const char *fmt, ...)
 {
+    int rc = td_array_grow(list, *n, cap, sizeof **list, TD_FIXTURE_FOLDERS_MAX);
     char text[600];
-    int rc = td_array_grow(&l->twice, l->n_twice, &l->cap_twice, sizeof *l->twice,
-                           TD_FIXTURE_FOLDERS_MAX);
+    va_list ap;
 
-    snprintf(text, sizeof text, "%.250s is named twice, also as %.250s: it is taken once", path,
-             same);
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
     if (rc == TD_ELIMIT)
-        return TD_OK;        /* enough has been said */
-    if (rc || !(l->twice[l->n_twice] = strdup(text)))
+        return TD_OK;
+    if (rc || !((*list)[*n] = strdup(text)))
         return td_fail(err, TD_ENOMEM, "out of memory for the list of fixtures");
-    l->n_twice++;
+    ++*n;
     return TD_OK;
 }
 
 static int append(struct td_fixture_folders *l, const char *path, struct td_error *err)
 {
-    int rc = td_array_grow(&l->path, l->n, &l->cap, sizeof *l->path, TD_FIXTURE_FOLDERS_MAX);
+    const size_t max = l->list_max ? l->list_max : TD_FIXTURE_FOLDERS_MAX;
+    int rc = td_array_grow(&l->path, l->n, &l->cap, sizeof *l->path, max);
     char *copy = rc ? NULL : strdup(path);
 
+    if (rc == TD_ELIMIT && l->list_max) {
+        l->left_out++;
+        return TD_OK;
+    }
     if (rc == TD_ELIMIT)
-        return td_fail(err, rc, "more than %d fixtures; name fewer", TD_FIXTURE_FOLDERS_MAX);
+        return td_fail(err, rc, "more than %zu fixtures; name fewer", max);
     if (!copy)
         return td_fail(err, TD_ENOMEM, "out of memory for the list of fixtures");
     l->path[l->n++] = copy;
@@ -93,9 +136,11 @@ static int append(struct td_fixture_folders *l, const char *path, struct td_erro
 
 static int add_path(struct td_fixture_folders *l, const char *path, struct td_error *err)
 {
-    const char *same = find_same(l, path);
+    const char *same = l->list_max ? NULL : find_same(l, path);
 
-    return same ? note_twice(l, path, same, err) : append(l, path, err);
+    return same ? note(&l->twice, &l->n_twice, &l->cap_twice, err,
+                       "%.250s is named twice, also as %.250s: it is taken once", path, same)
+                : append(l, path, err);
 }
 
 static int by_name(const struct dirent **a, const struct dirent **b)
@@ -137,6 +182,12 @@ static int add_below(struct td_fixture_folders *l, const char *dir, const struct
 static int add_entry(struct td_fixture_folders *l, const char *path, const struct place *up,
                      struct td_error *err)
 {
+    if (l->without_replays && td_fixture_folder_is_replay(path))
+        return note(&l->skipped, &l->n_skipped, &l->cap_skipped, err,
+                    "%.250s is a replay, no recording: it is left out", path);
+    if (l->without_replays && is_of_artifacts(path))
+        return note(&l->skipped, &l->n_skipped, &l->cap_skipped, err,
+                    "%.250s was left by --artifacts: no fixture is taken from it", path);
     if (is_taken(path))
         return add_path(l, path, err);
     return td_fs_is_dir(path) ? add_below(l, path, up, err) : TD_OK;
@@ -177,11 +228,13 @@ static int add_below(struct td_fixture_folders *l, const char *dir, const struct
 
 int td_fixture_folders_add(struct td_fixture_folders *l, const char *path, struct td_error *err)
 {
-    const size_t before = l->n + l->n_twice;
+    const size_t before = l->n + l->n_twice, skipped = l->n_skipped;
     int rc = TD_OK;
 
     if (td_fs_is_dir(path) && !td_fixture_folder_is(path))
         rc = add_below(l, path, NULL, err);
+    if (!rc && l->n + l->n_twice == before && l->n_skipped > skipped)
+        return td_fail(err, TD_ENOTFOUND, "%.300s: holds only what a gate left, and no recording", path);
     return rc || l->n + l->n_twice > before ? rc : add_path(l, path, err);
 }
 
@@ -195,5 +248,8 @@ void td_fixture_folders_release(struct td_fixture_folders *l)
     for (i = 0; i < l->n_twice; i++)
         free(l->twice[i]);
     free(l->twice);
+    for (i = 0; i < l->n_skipped; i++)
+        free(l->skipped[i]);
+    free(l->skipped);
     memset(l, 0, sizeof *l);
 }

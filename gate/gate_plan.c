@@ -11,6 +11,7 @@
 #include "common/log.h"
 #include "gate/run.h"
 #include "gate/temporary.h"
+#include "report/report_names.h"
 
 static bool name_is_taken(const struct td_gate_plan *p, const char *name)
 {
@@ -22,48 +23,76 @@ static bool name_is_taken(const struct td_gate_plan *p, const char *name)
     return false;
 }
 
-/* The last part of the path; "-2" behind it when another fixture has this name. */
-static void choose_name(const struct td_gate_plan *p, const char *path, char *out, size_t n)
+/* A folder's name from the name of a fixture: "int4/model.tdz" is int4-model.tdz; "-2" behind it when
+ * another fixture has this name. */
+static void set_name(const struct td_gate_plan *p, const char *name, char *out, size_t n)
 {
-    char trimmed[TD_PATH_MAX];
-    size_t len = (size_t)snprintf(trimmed, sizeof trimmed, "%s", path);
-    const char *slash;
+    char plain[201];
     int i;
 
-    while (len > 1 && len < sizeof trimmed && trimmed[len - 1] == '/')
-        trimmed[--len] = '\0';
-    slash = strrchr(trimmed, '/');
-    slash = slash && slash[1] ? slash + 1 : trimmed;
-    if (!strcmp(slash, ".") || !strcmp(slash, "..") || !strcmp(slash, "/"))
-        slash = "fixture";
-    snprintf(out, n, "%.200s", slash);
+    while (*name == '/' || *name == '.')
+        name++;
+    snprintf(plain, sizeof plain, "%.200s", *name ? name : "fixture");
+    for (i = 0; plain[i]; i++)
+        if (plain[i] == '/')
+            plain[i] = '-';
+    snprintf(out, n, "%s", plain);
     for (i = 2; name_is_taken(p, out); i++)
-        snprintf(out, n, "%.200s-%d", slash, i);
+        snprintf(out, n, "%s-%d", plain, i);
+}
+
+/* What the search left out, or found and is not what it seems. */
+static void say_found(const struct td_gate_options *o, const struct td_fixture_folders *found)
+{
+    size_t i;
+    int k;
+
+    for (i = 0; i < found->n_twice; i++)
+        td_log(TD_LOG_WARN, "gate", "%s", found->twice[i]);
+    for (i = 0; i < found->n_skipped; i++)
+        td_log(TD_LOG_WARN, "gate", "%s", found->skipped[i]);
+    for (k = 0; k < o->n_operands; k++)
+        if (td_fixture_folder_is_replay(o->operand[k]))
+            td_log(TD_LOG_WARN, "gate", "%s is a replay, no recording: what its build computed is the "
+                   "baseline now", o->operand[k]);
+}
+
+/* An item for each fixture that was found. */
+static int add_items(struct td_gate_plan *p, const struct td_fixture_folders *found,
+                     struct td_error *err)
+{
+    char **names = td_report_names_choose((const char *const *)found->path, found->n);
+    int rc = TD_OK;
+    size_t i;
+
+    p->item = calloc(found->n + 1, sizeof *p->item);
+    if (!names || !p->item)
+        rc = td_fail(err, TD_ENOMEM, "out of memory for %zu fixtures", found->n);
+    for (i = 0; i < found->n && !rc; i++) {
+        struct td_gate_item *it = &p->item[p->n];
+
+        if (snprintf(it->fixture, sizeof it->fixture, "%s", found->path[i]) >=
+            (int)sizeof it->fixture)
+            rc = td_fail(err, TD_ELIMIT, "%.60s...: the path is too long", found->path[i]);
+        set_name(p, names[i], it->name, sizeof it->name);
+        p->n++;
+    }
+    for (i = 0; names && i < found->n; i++)
+        free(names[i]);
+    free(names);
+    return rc;
 }
 
 static int list_items(const struct td_gate_options *o, struct td_gate_plan *p, struct td_error *err)
 {
-    struct td_fixture_folders found = {0};
+    struct td_fixture_folders found = {.without_replays = true};
     int rc = TD_OK, k;
-    size_t i;
 
     for (k = 0; k < o->n_operands && !rc; k++)
         rc = td_fixture_folders_add(&found, o->operand[k], err);
-    if (!rc) {
-        p->item = calloc(found.n + 1, sizeof *p->item);
-        rc = p->item ? TD_OK : td_fail(err, TD_ENOMEM, "out of memory for %zu fixtures", found.n);
-    }
-    for (i = 0; i < found.n_twice; i++)
-        td_log(TD_LOG_WARN, "gate", "%s", found.twice[i]);
-    for (i = 0; i < found.n && !rc; i++) {
-        struct td_gate_item *it = &p->item[p->n];
-
-        if (snprintf(it->fixture, sizeof it->fixture, "%s", found.path[i]) >=
-            (int)sizeof it->fixture)
-            rc = td_fail(err, TD_ELIMIT, "%.60s...: the path is too long", found.path[i]);
-        choose_name(p, it->fixture, it->name, sizeof it->name);
-        p->n++;
-    }
+    say_found(o, &found);
+    if (!rc)
+        rc = add_items(p, &found, err);
     if (!rc && o->smoke)
         snprintf(p->item[p->n++].name, sizeof p->item->name, "smoke");
     td_fixture_folders_release(&found);
@@ -116,7 +145,9 @@ static int make_root(struct td_gate_plan *p, struct td_error *err)
                            p->opt->keep ? "keep" : "artifacts", wanted);
         if (snprintf(p->folder, sizeof p->folder, "%s", wanted) >= (int)sizeof p->folder)
             return td_fail(err, TD_ELIMIT, "%.60s...: the path is too long", wanted);
-        return td_fs_mkdirs(wanted, err);
+        if (td_fs_mkdirs(wanted, err))
+            return err->code;
+        return p->opt->artifacts ? td_fixture_folder_mark_artifacts(wanted, err) : TD_OK;
     }
     p->temporary = !td_temporary_make(p->folder, sizeof p->folder, &p->lock, err);
     return p->temporary ? TD_OK : err->code;

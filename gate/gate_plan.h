@@ -8,7 +8,7 @@
 
 struct td_gate_item {
     char fixture[TD_PATH_MAX]; /* as the user named it, or below a folder that he named */
-    char name[256];            /* unique in the run: the last part of its path */
+    char name[256];            /* unique in the run: the end of its path that tells it apart */
     char folder[TD_PATH_MAX];  /* exists; its replays go there */
 };
 

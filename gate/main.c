@@ -67,6 +67,25 @@ static void say_cause(const cJSON *report)
         td_log(TD_LOG_ERROR, "gate", "%s", td_json_get_str(report, "cause", "no cause is known"));
 }
 
+static const char *id_of(const cJSON *report)
+{
+    return td_json_get_str(cJSON_GetArrayItem(td_json_get(report, "fixtures"), 0), "id", "");
+}
+
+/* A copy or a pack of a recording has its id, and adds nothing but time. */
+static void say_copies(const struct td_gate_plan *p, cJSON *const *reports)
+{
+    size_t i, j;
+
+    for (i = 0; i < p->n; i++)
+        for (j = 0; j < i && *id_of(reports[i]); j++)
+            if (!strcmp(id_of(reports[i]), id_of(reports[j]))) {
+                td_log(TD_LOG_WARN, "gate", "%s and %s are one recording: both were judged",
+                       p->item[j].fixture, p->item[i].fixture);
+                break;
+            }
+}
+
 /* Judge each fixture, also after one has failed. Returns one report. */
 static cJSON *judge_all(const struct td_gate_plan *p)
 {
@@ -82,6 +101,7 @@ static cJSON *judge_all(const struct td_gate_plan *p)
         if (p->n > 1)
             say_cause(reports[i]);
     }
+    say_copies(p, reports);
     report = p->n == 1 ? reports[0] : td_report_join(reports, p->n);
     for (i = 0; i < p->n && p->n != 1; i++)
         cJSON_Delete(reports[i]);
