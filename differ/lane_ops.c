@@ -113,8 +113,8 @@ void td_numerics_judge(const struct td_numerics *n, const struct td_judged_ops *
         return;
     }
     if (n->worse)
-        td_lane_note(lane, TD_REGRESSED, "%zu of %zu ops are bad", n->worse,
-                     n->judged);
+        td_lane_note(lane, TD_REGRESSED, "%zu of %zu op%s %s bad", n->worse, n->judged,
+                     n->judged == 1 ? "" : "s", n->worse == 1 ? "is" : "are");
     if (n->never_ran)
         td_lane_note(lane, TD_BROKEN,
                      "none of %zu ops came as far as its kernel (%s: %s); all fail alike, so replay "
@@ -136,8 +136,9 @@ void td_numerics_judge(const struct td_numerics *n, const struct td_judged_ops *
                      n->baseline_bad, n->judged, (long long)n->baseline_bad_first->op,
                      n->baseline_bad_first->baseline.score, n->baseline_bad_first->recorded.score);
     if (n->undecided)
-        td_lane_note(lane, TD_INCONCLUSIVE, "%zu of %zu ops are undecided (first: %s)",
-                     n->undecided, n->judged, first_op_with(candidate, TD_RESULT_UNDECIDED)->why);
+        td_lane_note(lane, TD_INCONCLUSIVE, "%zu of %zu op%s %s undecided (first: %s)",
+                     n->undecided, n->judged, n->judged == 1 ? "" : "s",
+                     n->undecided == 1 ? "is" : "are", first_op_with(candidate, TD_RESULT_UNDECIDED)->why);
     if (lane->verdict == TD_NOT_JUDGED && n->judged > n->damaged)
         td_lane_note(lane, TD_PASS, "no op of %zu is bad%s", n->judged - n->damaged,
                      n->with_total == n->judged && n->bit_equal == n->judged ? "; all are bit-equal"

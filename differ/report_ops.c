@@ -278,7 +278,8 @@ void td_ops_headline(const struct td_judged_ops *ops, const struct td_numerics *
 
     if (!n->worse)
         return;
-    td_buf_addf(out, "%zu of %zu ops are bad", n->worse, n->judged);
+    td_buf_addf(out, "%zu of %zu op%s %s bad", n->worse, n->judged, n->judged == 1 ? "" : "s",
+                n->worse == 1 ? "is" : "are");
     if (find_worst(ops, &e))
         add_worst(out, &e);
     if (failed)

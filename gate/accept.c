@@ -91,6 +91,9 @@ static bool excuses(const cJSON *entry, const cJSON *report, const cJSON *lane)
         all = all && was &&
               td_finding_within(lane->string, td_json_num(f, 0), td_json_num(was, 0));
     }
+    cJSON_ArrayForEach(f, td_json_get(accepted, "findings"))
+        all = all && !td_finding_is_gone(report, lane->string, findings,
+                                         td_json_get(accepted, "findings"), f->string);
     cJSON_ArrayForEach(note, td_json_get(lane, "notes"))
         all = all && note_is_accepted(note, accepted);
     cJSON_Delete(findings);

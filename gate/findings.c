@@ -26,21 +26,71 @@ static double larger(double a, double b)
     return isnan(a) || isnan(b) ? NAN : fmax(a, b);
 }
 
-/* Groups with bad ops, by the larger of their errors; an op that crashed or hung is a finding of
- * its own, as no error excuses it. */
+#define SHARE ", share of bad ops"
+
+static void name_group(const cJSON *group, char *out, size_t n)
+{
+    snprintf(out, n, "%.80s %.100s %.40s %.20s", td_json_get_str(group, "kind", "?"),
+             td_json_get_str(group, "shape", "?"), td_json_get_str(group, "m_class", "?"),
+             td_json_get_str(group, "dtype", "?"));
+}
+
+static bool same_text(const cJSON *a, const cJSON *b, const char *key)
+{
+    return strcmp(td_json_get_str(a, key, "?"), td_json_get_str(b, key, "?")) == 0;
+}
+
+static bool is_bad_op_of(const cJSON *op, const cJSON *group)
+{
+    return strcmp(td_json_get_str(op, "result", ""), "bad") == 0 &&
+           same_text(op, group, "kind") && same_text(op, group, "shape") &&
+           same_text(op, group, "m_class");
+}
+
+/* In which ways ops of a group are bad, beside their errors: a name for each. */
+static void find_ways(const cJSON *not_ok, const cJSON *group, const char *group_name, cJSON *out)
+{
+    static const char *const COUNTS[] = {"nan", "inf"};
+    static const char *const WAYS[] = {"NaN", "Inf", "unstable"};
+    bool found[3] = {false, false, false};
+    const cJSON *op;
+    char name[500];
+    size_t i;
+
+    cJSON_ArrayForEach(op, not_ok) {
+        if (!is_bad_op_of(op, group))
+            continue;
+        for (i = 0; i < 2; i++)
+            if (td_json_get_i64(td_json_get(op, "candidate"), COUNTS[i], 0) > 0)
+                found[i] = true;
+        if (strncmp(td_json_get_str(op, "why", ""), "unstable", 8) == 0)
+            found[2] = true;
+    }
+    for (i = 0; i < 3; i++) {
+        snprintf(name, sizeof name, "%s, %s", group_name, WAYS[i]);
+        if (found[i])
+            add(out, name, 0);
+    }
+}
+
+/* Groups with bad ops: the larger of their errors, which share of the ops is bad, and in which ways.
+ * An op that crashed or hung is a finding of its own, as no error excuses it. */
 static void find_ops(const cJSON *ops, cJSON *out)
 {
     const cJSON *x;
-    char name[400];
+    char name[400], share[500];
 
     cJSON_ArrayForEach(x, td_json_get(ops, "groups")) {
-        if (td_json_get_i64(x, "bad", 0) <= 0)
+        const double bad = td_json_get_num(x, "bad", 0), judged = td_json_get_num(x, "judged", 0);
+
+        if (bad <= 0)
             continue;
-        snprintf(name, sizeof name, "%.80s %.100s %.40s %.20s", td_json_get_str(x, "kind", "?"),
-                 td_json_get_str(x, "shape", "?"), td_json_get_str(x, "m_class", "?"),
-                 td_json_get_str(x, "dtype", "?"));
+        name_group(x, name, sizeof name);
         add(out, name, larger(td_json_get_num(x, "new_score", NAN),
                               td_json_get_num(x, "new_rms", 0)));
+        snprintf(share, sizeof share, "%s" SHARE, name);
+        add(out, share, bad / (judged > bad ? judged : bad));
+        find_ways(td_json_get(ops, "not_ok"), x, name, out);
     }
     cJSON_ArrayForEach(x, td_json_get(ops, "not_ok")) {
         const char *status = td_json_get_str(x, "status", "ok");
@@ -161,13 +211,61 @@ cJSON *td_findings_of(const cJSON *report, const char *lane)
 bool td_finding_within(const char *lane, double figure, double accepted)
 {
     const double room = strcmp(lane, "ops") == 0 ? 2 : 1.25;
+    const bool less_is_the_same = strcmp(lane, "speed") == 0;
 
-    return figure == accepted || figure <= accepted * room;
+    return figure == accepted ||
+           (figure <= accepted * room && (less_is_the_same || figure * 2 >= accepted));
+}
+
+/* Is `name` the group's finding, or one of its others? */
+static bool is_of_group(const char *name, const char *group_name)
+{
+    const size_t n = strlen(group_name);
+
+    return strncmp(name, group_name, n) == 0 && (name[n] == '\0' || name[n] == ',');
+}
+
+bool td_finding_is_gone(const cJSON *report, const char *lane, const cJSON *now,
+                        const cJSON *accepted, const char *name)
+{
+    const cJSON *group;
+    char group_name[400], share[500];
+
+    if (strcmp(lane, "ops") != 0 || td_json_get(now, name))
+        return false;
+    cJSON_ArrayForEach(group, td_json_get(td_json_get(report, "ops"), "groups")) {
+        name_group(group, group_name, sizeof group_name);
+        snprintf(share, sizeof share, "%s" SHARE, group_name);
+        if (is_of_group(name, group_name) && td_json_get_num(group, "judged", 0) > 0 &&
+            td_json_get_num(accepted, share, 0) >= 0.5)
+            return true;
+    }
+    return false;
+}
+
+/* Write the plural of "1 of 1 op is" and "1 of 4 ops is", which are one sentence with "2 of 4 ops
+ * are". Returns how much of the text that takes, or 0. */
+static size_t add_plural(const char *text, struct td_buf *out)
+{
+    static const char *const SINGULARS[] = {" op is ", " ops is "};
+    size_t i, n;
+
+    for (i = 0; i < 2; i++) {
+        n = strlen(SINGULARS[i]);
+        if (strncmp(text, SINGULARS[i], n) == 0) {
+            td_buf_adds(out, " ops are ");
+            return n;
+        }
+    }
+    return 0;
 }
 
 void td_note_skeleton(const char *text, struct td_buf *out)
 {
     while (*text) {
+        text += add_plural(text, out);
+        if (!*text)
+            break;
         if (!isdigit((unsigned char)*text)) {
             td_buf_addc(out, *text++);
             continue;

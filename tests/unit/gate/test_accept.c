@@ -107,7 +107,8 @@ static void test_nothing_else_is_excused(void **state)
     cJSON *file = accept_file(), *report;
 
     (void)state;
-    /* a larger error, infinity, another shape, another sentence */
+    /* a larger error, one of less than half, infinity, another shape, another sentence */
+    assert_int_equal(exit_with(file, TODAY, report_of("10", "a", NOTE)), 1);
     assert_int_equal(exit_with(file, TODAY, report_of("42", "a", NOTE)), 1);
     assert_int_equal(exit_with(file, TODAY, report_of("\"Infinity\"", "a", NOTE)), 1);
     assert_int_equal(exit_with(file, TODAY, report_of("\"NaN\"", "a", NOTE)), 1);
@@ -126,7 +127,69 @@ static void test_nothing_else_is_excused(void **state)
     cJSON_Delete(file);
 }
 
-/* An op that crashed is a finding of its own beside an accepted error. */
+/* A report of a group "a", and a group "b" that has bad ops or none; ops of "a" are bad this way. */
+static cJSON *report_of_two(const char *score, int a_bad, int b_bad, const char *way)
+{
+    cJSON *report = report_of(score, "a", NOTE), *ops = cJSON_GetObjectItem(report, "ops"),
+          *groups = cJSON_GetObjectItem(ops, "groups");
+    char text[400];
+
+    cJSON_ReplaceItemInObject(cJSON_GetArrayItem(groups, 0), "bad", cJSON_CreateNumber(a_bad));
+    snprintf(text, sizeof text, "{\"kind\":\"gemm\",\"shape\":\"b\",\"m_class\":\"M=1\","
+             "\"dtype\":\"F16\",\"judged\":4,\"bad\":%d,\"new_score\":30,\"new_rms\":1}", b_bad);
+    cJSON_AddItemToArray(groups, parse(text));
+    snprintf(text, sizeof text, "{\"kind\":\"gemm\",\"shape\":\"a\",\"m_class\":\"M=1\","
+             "\"status\":\"ok\",\"result\":\"bad\",%s}", way);
+    cJSON_AddItemToArray(cJSON_GetObjectItem(ops, "not_ok"), parse(text));
+    return report;
+}
+
+#define NAN_WAY "\"why\":\"NaN\",\"candidate\":{\"nan\":3,\"inf\":0}"
+#define INF_WAY "\"why\":\"Inf\",\"candidate\":{\"nan\":0,\"inf\":3}"
+#define SUM_WAY "\"why\":\"error\",\"candidate\":{\"nan\":0,\"inf\":0}"
+#define UNSTABLE_WAY "\"why\":\"unstable: 3\",\"candidate\":{\"nan\":0,\"inf\":0}"
+
+/* Another fault in the same groups is told by its error, its share of the ops, or its way. */
+static void test_another_fault_in_the_same_groups_counts(void **state)
+{
+    cJSON *report = report_of_two("\"Infinity\"", 4, 4, INF_WAY), *file = accepted_of(report, TODAY);
+
+    (void)state;
+    cJSON_Delete(report);
+    assert_int_equal(exit_with(file, TODAY, report_of_two("\"Infinity\"", 4, 4, INF_WAY)), 0);
+    assert_int_equal(exit_with(file, TODAY, report_of_two("\"Infinity\"", 3, 3, INF_WAY)), 0);
+    assert_int_equal(exit_with(file, TODAY, report_of_two("1e5", 4, 4, SUM_WAY)), 1);
+    assert_int_equal(exit_with(file, TODAY, report_of_two("\"NaN\"", 4, 4, NAN_WAY)), 1);
+    assert_int_equal(exit_with(file, TODAY, report_of_two("\"Infinity\"", 1, 4, INF_WAY)), 1);
+    assert_int_equal(exit_with(file, TODAY, report_of_two("\"Infinity\"", 4, 0, INF_WAY)), 1);
+    cJSON_Delete(file);
+    report = report_of_two("1", 1, 1, UNSTABLE_WAY);
+    file = accepted_of(report, TODAY);
+    cJSON_Delete(report);
+    assert_int_equal(exit_with(file, TODAY, report_of_two("1", 1, 1, UNSTABLE_WAY)), 0);
+    /* of a group of which a quarter was bad none may be next time: by chance */
+    assert_int_equal(exit_with(file, TODAY, report_of_two("1", 1, 0, UNSTABLE_WAY)), 0);
+    cJSON_Delete(file);
+    report = report_of_two("1", 4, 4, SUM_WAY);
+    file = accepted_of(report, TODAY);
+    cJSON_Delete(report);
+    assert_int_equal(exit_with(file, TODAY, report_of_two("1", 4, 4, UNSTABLE_WAY)), 1);
+    cJSON_Delete(file);
+}
+
+/* Less slow is no other fault; a score that shifts less is. */
+static void test_less_than_half_is_another_fault_but_in_speed(void **state)
+{
+    (void)state;
+    assert_true(td_finding_within("speed", 3, 20));
+    assert_false(td_finding_within("scores", 0.1, 5));
+    assert_true(td_finding_within("scores", 4, 5));
+    assert_false(td_finding_within("ops", 3, 20));
+    assert_true(td_finding_within("ops", INFINITY, INFINITY));
+    assert_false(td_finding_within("ops", 1e30, INFINITY));
+    assert_true(td_finding_within("tokens", 0, 0));
+}
+
 /* A report whose text alone shows damage: logprobs this far apart, this many prompts at clear calls. */
 static cJSON *damaged(double apart, int clear)
 {
@@ -158,6 +221,7 @@ static void test_damage_is_accepted_as_far_as_it_went(void **state)
     cJSON_Delete(file);
 }
 
+/* An op that crashed is a finding of its own beside an accepted error. */
 static void test_a_crash_is_no_error(void **state)
 {
     cJSON *file = accept_file(), *report = report_of("20.5", "a", NOTE);
@@ -225,6 +289,8 @@ static void test_a_sentence_without_its_numbers(void **state)
 {
     (void)state;
     expect_skeleton("3 of 17 ops: +1.5 % [-2.25, 1e-05] p=5.95e-05.", "# of # ops: +# % [-#, #] p=#.");
+    expect_skeleton("1 of 1 op is bad", "# of # ops are bad");
+    expect_skeleton("1 of 4 ops is bad", "# of # ops are bad");
     expect_skeleton("NaN at 4eggs", "NaN at #eggs");
 }
 
@@ -263,6 +329,8 @@ int main(void)
         cmocka_unit_test(test_the_same_findings_are_excused_until_the_date),
         cmocka_unit_test(test_other_numbers_of_the_same_sentence_are_excused),
         cmocka_unit_test(test_nothing_else_is_excused),
+        cmocka_unit_test(test_another_fault_in_the_same_groups_counts),
+        cmocka_unit_test(test_less_than_half_is_another_fault_but_in_speed),
         cmocka_unit_test(test_damage_is_accepted_as_far_as_it_went),
         cmocka_unit_test(test_a_crash_is_no_error),
         cmocka_unit_test(test_what_was_not_seen_cannot_be_accepted),
