@@ -38,28 +38,94 @@ static void format_score(double score, char *out, size_t n)
         snprintf(out, n, score < 1000 ? "%.3f" : "%.3g", score);
 }
 
-/* first: the reason of the row before, which is not said again. Returns the one that stands now. */
-static const char *print_op_row(const struct td_op_replay_row *r, bool with_baseline, int wide, const char *first)
+/* ---- the table of ops ------------------------------------------------------------------------ */
+
+enum { LINE_COLUMNS = 100, NAME_MIN = 20, NUMBERS = 8, SCORE_COLUMNS = 9 };
+
+/* The columns of counts. In a table that would be too wide, those between ran and over that are 0 in
+ * every row are left out, and after that names are cut. */
+struct layout { int name; bool shown[NUMBERS]; bool with_baseline; };
+
+static const struct { const char *name; int columns; } COUNTS[NUMBERS] = {
+    {"ops", 7}, {"ran", 7}, {"unsup.", 6}, {"failed", 6}, {"crash", 6}, {"hung", 5}, {"broken", 6}, {"over", 6}};
+
+/* The numbers of a row, in the order of COUNTS. */
+static void counts_of(const struct td_op_replay_row *r, int64_t out[NUMBERS])
 {
-    char new_score[32], base[32], rec[32], name[64 + TD_OP_SHAPE_WORDS];
-    int64_t total = 0;
+    const int64_t all[NUMBERS] = {0, r->count[TD_OP_OK], r->count[TD_OP_UNSUPPORTED], r->count[TD_OP_FAILED],
+                                  r->count[TD_OP_CRASHED], r->count[TD_OP_HUNG], r->count[TD_OP_BROKEN], r->over};
     int i;
 
+    memcpy(out, all, sizeof all);
     for (i = 0; i < TD_OP_STATUS_COUNT; i++)
-        total += r->count[i];
-    if (!total)
+        out[0] += r->count[i];
+}
+
+static int width_of(const struct layout *l)
+{
+    int i, n = 2 + l->name + 2 + 2 * SCORE_COLUMNS + 1 + (l->with_baseline ? 1 + SCORE_COLUMNS : 0);
+
+    for (i = 0; i < NUMBERS; i++)
+        n += l->shown[i] ? 1 + COUNTS[i].columns : 0;
+    return n;
+}
+
+static struct layout layout_of(const struct td_op_replay_stats *o, bool with_baseline)
+{
+    struct layout l = {NAME_MIN, {0}, with_baseline};
+    bool used[NUMBERS] = {[0] = true, [1] = true, [NUMBERS - 1] = true};
+    int64_t count[NUMBERS];
+    size_t i;
+    int k;
+
+    memset(l.shown, true, sizeof l.shown);
+    for (i = 0; i < o->n_rows; i++) {
+        const int n = (int)(strlen(o->rows[i].kernel) + 1 + strlen(o->rows[i].shape));
+
+        l.name = n > l.name ? n : l.name;
+        counts_of(&o->rows[i], count);
+        for (k = 0; k < NUMBERS; k++)
+            used[k] |= count[k] != 0;
+    }
+    if (width_of(&l) > LINE_COLUMNS)
+        memcpy(l.shown, used, sizeof used);
+    while (l.name > NAME_MIN && width_of(&l) > LINE_COLUMNS)
+        l.name--;
+    return l;
+}
+
+static void print_heading(const struct layout *l)
+{
+    int i;
+
+    printf("  %-*s", l->name, "kernel and shape");
+    for (i = 0; i < NUMBERS; i++)
+        if (l->shown[i])
+            printf(" %*s", COUNTS[i].columns, COUNTS[i].name);
+    printf("  %*s %*s%s\n", SCORE_COLUMNS, "worst", SCORE_COLUMNS, "recorded", l->with_baseline ? "  baseline" : "");
+}
+
+/* first: the reason of the row before, which is not said again. Returns the one that stands now. */
+static const char *print_op_row(const struct td_op_replay_row *r, const struct layout *l, const char *first)
+{
+    char new_score[32], base[32], rec[32], name[64 + TD_OP_SHAPE_WORDS];
+    int64_t count[NUMBERS];
+    int i;
+
+    counts_of(r, count);
+    if (!count[0])
         return first;
     format_score(r->worst, new_score, sizeof new_score);
     format_score(r->worst_baseline, base, sizeof base);
     format_score(r->worst_recorded, rec, sizeof rec);
     snprintf(name, sizeof name, "%s %s", r->kernel, r->shape);
-    printf("  %-*s %7lld %7lld %6lld %6lld %6lld %5lld %6lld %6lld  %9s%s%9s", wide, name,
-           (long long)total, (long long)r->count[TD_OP_OK], (long long)r->count[TD_OP_UNSUPPORTED],
-           (long long)r->count[TD_OP_FAILED], (long long)r->count[TD_OP_CRASHED],
-           (long long)r->count[TD_OP_HUNG], (long long)r->count[TD_OP_BROKEN], (long long)r->over,
-           new_score, r->over ? "!" : " ", rec);
-    if (with_baseline)
-        printf(" %9s", base);
+    printf("  %-*.*s", l->name, l->name, name);
+    for (i = 0; i < NUMBERS; i++)
+        if (l->shown[i])
+            printf(" %*lld", COUNTS[i].columns, (long long)count[i]);
+    printf("  %*s%s%*s", SCORE_COLUMNS, new_score, r->over ? "!" : " ", SCORE_COLUMNS, rec);
+    if (l->with_baseline)
+        printf(" %*s", SCORE_COLUMNS, base);
     printf("\n");
     if (!r->reason[0])
         return first;
@@ -85,26 +151,19 @@ static void print_ops_left_out(const struct td_op_replay_stats *o)
 static void print_ops(const struct td_replay_options *opt, const struct td_fixture_replay_result *r)
 {
     const struct td_op_replay_stats *o = &r->ops;
+    const struct layout layout = layout_of(o, opt->baseline_build != NULL);
     const char *first = "";
     int64_t over = 0;
     size_t i;
-    int wide = 20;
 
-    for (i = 0; i < o->n_rows; i++) {
-        int n = (int)(strlen(o->rows[i].kernel) + 1 + strlen(o->rows[i].shape));
-
-        wide = n > wide ? n : wide;
-    }
     printf("ops       %s%s%s%s%s\n", o->provider, opt->build ? " " : "",
            opt->build ? opt->build : "", o->build[0] ? ": " : "", o->build);
     if (opt->baseline_build)
         printf("baseline  %s %s%s%s\n", o->baseline_provider, opt->baseline_build,
                o->baseline_build[0] ? ": " : "", o->baseline_build);
-    printf("  %-*s %7s %7s %6s %6s %6s %5s %6s %6s  %9s %9s%s\n", wide, "kernel and shape", "ops", "ran",
-           "unsup.", "failed", "crash", "hung", "broken", "over", "worst", "recorded",
-           opt->baseline_build ? "  baseline" : "");
+    print_heading(&layout);
     for (i = 0; i < o->n_rows; i++) {
-        first = print_op_row(&o->rows[i], opt->baseline_build != NULL, wide, first);
+        first = print_op_row(&o->rows[i], &layout, first);
         over += o->rows[i].over;
     }
     print_ops_left_out(o);
@@ -115,7 +174,7 @@ static void print_ops(const struct td_replay_options *opt, const struct td_fixtu
            o->seconds > 0 ? (double)o->replayed / o->seconds : 0);
     if (o->timed)
         printf(", %lld timed in both builds", (long long)o->timed);
-    printf("; worst: largest error in units of what rounding explains\n");
+    printf("%s worst: largest error in units of what rounding explains\n", o->timed ? "\n " : ";");
 }
 
 void td_summary_print(const struct td_replay_options *opt, const struct td_fixture_replay_result *r)
