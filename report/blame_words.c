@@ -9,8 +9,9 @@
 
 /* ---- which ----------------------------------------------------------------------------------- */
 
-void td_blame_add_rule(const cJSON *blame, struct td_buf *words)
+void td_blame_add_rule(const cJSON *report, struct td_buf *words)
 {
+    const cJSON *blame = td_json_get(report, "blame"), *ops = td_json_get(report, "ops");
     const long long bad = td_json_get_i64(blame, "bad", 0),
                     good = td_json_get_i64(blame, "good", 0),
                     bad_hit = td_json_get_i64(blame, "bad_hit", 0),
@@ -20,7 +21,11 @@ void td_blame_add_rule(const cJSON *blame, struct td_buf *words)
 
     also = cJSON_IsString(same) ? same->valuestring : NULL;
     if (good == 0)
-        td_buf_addf(words, "every op that could be decided is bad (%lld)", bad);
+        td_buf_addf(words, "every op %sis bad (%lld)",
+                    td_json_get_i64(ops, "undecided", 0) + td_json_get_i64(ops, "broken", 0)
+                        ? "that could be decided "
+                        : "",
+                    bad);
     else if (strcmp(pattern, "every op") == 0)
         td_buf_addf(words, "no simple rule separates %lld bad ops from %lld good ones", bad, good);
     else
@@ -160,6 +165,15 @@ static void add_place(struct td_buf *words, const cJSON *blame)
         td_buf_adds(words, " (inferred)");
 }
 
+/* Is the op named because its runs differ? Then no row is at fault: the reason counts what varies,
+ * and the place of the largest error has no meaning. */
+static bool is_about_repeats(const cJSON *op)
+{
+    static const char BEGIN[] = "unstable:";
+
+    return !strncmp(td_part_str(op, "why"), BEGIN, sizeof BEGIN - 1);
+}
+
 void td_blame_add_first(const cJSON *blame, struct td_buf *words)
 {
     const cJSON *op = td_json_get(blame, "first"), *now = td_json_get(op, "candidate");
@@ -179,7 +193,8 @@ void td_blame_add_first(const cJSON *blame, struct td_buf *words)
                     (long long)td_json_get_i64(op, "k", -1));
     add_place(words, blame);
     td_buf_addf(words, "; %s", td_part_str(op, "why"));
-    if (td_json_get_i64(now, "row_at", -1) >= 0 && td_json_get_i64(now, "col_at", -1) >= 0)
+    if (!is_about_repeats(op) && td_json_get_i64(now, "row_at", -1) >= 0 &&
+        td_json_get_i64(now, "col_at", -1) >= 0)
         td_buf_addf(words, "; worst row %lld, column %lld",
                     (long long)td_json_get_i64(now, "row_at", -1),
                     (long long)td_json_get_i64(now, "col_at", -1));

@@ -11,8 +11,8 @@
  */
 
 /* Append the rule that separates bad ops from good ones: "K = 640: 128 of 128 bad ops, 0 of 136
- * good ones". */
-void td_blame_add_rule(const cJSON *blame, struct td_buf *words);
+ * good ones". The report has a member "blame". */
+void td_blame_add_rule(const cJSON *report, struct td_buf *words);
 /* Append the first bad op: its layer, kernel, sizes, prompt, and what is wrong. Nothing when there
  * is none. */
 void td_blame_add_first(const cJSON *blame, struct td_buf *words);

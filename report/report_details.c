@@ -169,6 +169,36 @@ static void add_forks(struct td_buf *out, const cJSON *report)
     td_buf_release(&words);
 }
 
+/* Answers whose tokens equal the old ones. */
+static void add_unlike(struct td_buf *out, const cJSON *report)
+{
+    const cJSON *all = td_json_get(td_json_get(report, "tokens"), "unlike"), *x;
+    struct td_buf words = TD_BUF_INIT(1 << 16);
+    int n = 0;
+
+    if (cJSON_GetArraySize(all))
+        td_report_add_title(out, "answers of the same tokens with another text or end");
+    cJSON_ArrayForEach(x, all) {
+        const char *what = td_part_str(x, "what");
+        const bool is_end = !strcmp(what, "end");
+
+        if (n++ >= LISTED_MAX)
+            continue;
+        words.len = 0;
+        td_buf_addf(&words, "%s, repeat %lld: %s%s", td_part_str(x, "prompt_id"),
+                    count_of(x, "repeat"), !strcmp(what, "parts") ? "" : "another ",
+                    !strcmp(what, "parts") ? "other thoughts or calls of tools" : what);
+        if (is_end)
+            td_buf_addf(&words, ": %s, now %s", td_json_get_str(x, "old_end", "none"),
+                        td_json_get_str(x, "new_end", "none"));
+        td_text_item(out, "", 2, td_buf_str(&words), 2);
+        if (!is_end)
+            add_texts(out, x);
+    }
+    td_report_add_more(out, n - LISTED_MAX, "");
+    td_buf_release(&words);
+}
+
 /* "old against itself", "old, live, round 1", "honest build 1". */
 static const char *noise_name(const cJSON *z, char *out, size_t n)
 {
@@ -379,6 +409,7 @@ void td_report_add_details(struct td_buf *out, const cJSON *report)
         add_collapsed(out, report);
     if (td_report_asked(report, "tokens")) {
         add_forks(out, report);
+        add_unlike(out, report);
         add_noise(out, report);
     }
     add_scores(out, report);

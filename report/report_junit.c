@@ -59,13 +59,14 @@ static void add_list(struct td_buf *out, const cJSON *list, const char *label, c
         add_line(out, label, td_part_text(item, key));
 }
 
-static void write_blame(const cJSON *blame, struct td_buf *out)
+static void write_blame(const cJSON *report, struct td_buf *out)
 {
+    const cJSON *blame = td_json_get(report, "blame");
     struct td_buf words = TD_BUF_INIT(1 << 16);
 
     if (!cJSON_IsObject(blame))
         return;
-    td_blame_add_rule(blame, &words);
+    td_blame_add_rule(report, &words);
     add_line(out, "which:", td_buf_str(&words));
     td_buf_clear(&words);
     td_blame_add_first(blame, &words);
@@ -97,7 +98,7 @@ static void write_summary(const cJSON *report, struct td_buf *out)
         td_clean_line(td_part_lane_reason(lane), 2000, out);
         td_buf_addc(out, '\n');
     }
-    write_blame(td_json_get(report, "blame"), out);
+    write_blame(report, out);
     add_list(out, td_json_get(report, "absent"), "absent:", "text");
     add_list(out, td_json_get(report, "not_checked"), "not checked:", NULL);
     write_accepted(td_json_get(report, "accepted"), out);

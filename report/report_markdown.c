@@ -152,7 +152,7 @@ static void add_blame(const struct td_markdown_page *p, const cJSON *report)
 
     if (!cJSON_IsObject(blame))
         return;
-    td_blame_add_rule(blame, &words);
+    td_blame_add_rule(report, &words);
     add_words("Which", &words, &piece);
     add_bad_shapes(td_json_get(blame, "rows"), &piece);
     if (*td_part_str(blame, "matrix")) {

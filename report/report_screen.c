@@ -138,11 +138,11 @@ void td_screen_add_why(struct td_buf *out, const cJSON *report)
 
 /* ---- which ----------------------------------------------------------------------------------- */
 
-static void add_rule(struct td_buf *out, const cJSON *blame)
+static void add_rule(struct td_buf *out, const cJSON *report)
 {
     struct td_buf words = TD_BUF_INIT(1 << 16);
 
-    td_blame_add_rule(blame, &words);
+    td_blame_add_rule(report, &words);
     td_text_wrap(out, "WHICH", TD_SCREEN_INDENT, td_buf_str(&words), 2);
     td_buf_release(&words);
 }
@@ -181,7 +181,7 @@ void td_screen_add_which(struct td_buf *out, const cJSON *report)
 
     if (!cJSON_IsObject(blame))
         return;
-    add_rule(out, blame);
+    add_rule(out, report);
     add_rows(out, td_json_get(blame, "rows"));
     rows = cJSON_GetArraySize(td_json_get(blame, "rows"));
     if (*td_part_str(blame, "matrix"))
