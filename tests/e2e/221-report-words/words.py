@@ -19,6 +19,18 @@ words = {"capitals": re.findall(r'"([A-Z][A-Z ]*[A-Z]) *"', source),
          "titles": [t.split(" (")[0].split(":")[0].rstrip() for t in re.findall(r'td_report_add_title\(out,\s*"([^"]*)', source)] + ["limits"],
          "heads of tables": [h for block in re.findall(r"\(const char \*const\[\]\)\{(.*?)NULL\}|\[\w*\] = \{(\"[^}]*)\}", re.sub(r"= \{\s*", "= {", source), re.S) for h in re.findall(r'"([^"]*)"', "".join(block)) if h],
          "figures": re.findall(r'" ([a-z]+)=%', "".join(open(f).read() for f in glob.glob(f"{root}/differ/lane_*.c")))}
+def texts(path, start, end=";"):
+    """The strings in a file between two marks."""
+    return re.findall(r'"([a-z ]+)"', open(f"{root}/{path}").read().split(start)[1].split(end)[0])
+
+
+words["results of ops"] = texts("differ/judged_ops.c", "td_op_result_name(")
+words["verdicts"] = texts("differ/verdict.c", "td_verdict_name(", "\n}")
+words["states of ops"] = [w for w in texts("format/op_status.c", "NAMES[") if w != "none"] # not judged
+words["states of an acceptance"] = texts("gate/accept.c", '"state",')
+words["states of fixtures"] = [w.replace("_", " ") for w in re.findall(r"^\| `([a-z_]+)` \|", open(f"{root}/docs/format.md").read().split("| `complete` |")[1].split("\n\n")[0], re.M)] + ["complete"]
+words["phrases"] = [p for p in ("unstable", "the baseline repeats bit for bit", "no single row is for certain", "every op that could be decided", "undecided")
+                    if p in source + "".join(open(f).read() for f in glob.glob(f"{root}/differ/*.c"))]
 for kind, found in words.items():
     missing = sorted({w for w in found if w not in known and w.replace("|", "abs ", 1).replace("|", "") not in known})
     print(f"{kind}: {len(set(found))} found" if found else f"{kind}: none found", f"- not in the glossary: {missing}" if missing else "- all explained")
