@@ -1,0 +1,250 @@
+#!/usr/bin/env python3
+"""fail_calls.py [SCENARIO ...] - let every call of the C library fail in turn, in every program, and look what comes of it.
+
+A scenario is a command. It runs once to count its calls (tests/helpers/lib_fail_calls.c), then once for each call of each function
+that fails, alone ("once") and with all that follow ("on"). CALLS (40) bounds the calls tried of one function: the first, the last,
+and others evenly between. What must hold, whatever fails:
+
+  * the program ends by itself, with an exit code that it documents, within two minutes;
+  * exit 0 means that nothing is missing: its results are those of the run where nothing failed;
+  * another exit names a cause, and no verdict is pass or regressed;
+  * a fixture that was read is unchanged; one that was written verifies, or does after `fixture repair`;
+  * no temporary file stays.
+
+Prints a row a scenario, and every failure with the line that repeats it. Exit 1 if there was one.
+Needs BIN, LIB and O as tests/run.sh sets them. SPDX-License-Identifier: Apache-2.0
+"""
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BIN = os.environ.get('BIN', ROOT + '/bin')
+LIB = os.environ.get('LIB', ROOT + '/lib')
+O = os.environ.get('O', ROOT + '/build')
+FAIL = O + '/tests/helpers/lib_fail_calls.so'
+CALLS = int(os.environ.get('CALLS', '40'))
+# What stays when these fail was to be removed by them, or without memory; the next gate removes what an earlier one left.
+REMOVERS = {'unlink', 'opendir', 'malloc'}
+
+
+class Scenario:
+    """One command: `words`, where {f} is the recorded fixture, {w} a fresh folder and {url} the server. `program` is the one
+    whose calls fail. `writes`: the fixture it makes; `prepare`: a function of the fresh folder, called before each run.
+    `judges`: it ends with a verdict. `ran`: exit 0 says that it ran, and its results say of which ops (replay)."""
+
+    def __init__(self, name, program, words, writes=None, prepare=None, judges=False, ran=False):
+        self.name, self.program, self.words = name, program, words
+        self.writes, self.prepare, self.judges, self.ran = writes, prepare, judges, ran
+
+
+def damaged_copy(work):
+    """A fixture without its end, for `repair`."""
+    shutil.copytree(fixture, work + '/damaged')
+    for name in os.listdir(work + '/damaged'):
+        if name.startswith('exchanges'):
+            path = '%s/damaged/%s' % (work, name)
+            os.truncate(path, os.path.getsize(path) - 7)
+
+
+SCENARIOS = [
+    Scenario('verify', 'fixture', 'fixture verify {f}'),
+    Scenario('ls', 'fixture', 'fixture ls {f}'),
+    Scenario('show', 'fixture', 'fixture show {f} op 0'),
+    Scenario('ops', 'fixture', 'fixture ops {f}'),
+    Scenario('pack', 'fixture', 'fixture pack {f} -o {w}/out.tdz', writes='out.tdz'),
+    Scenario('extract', 'fixture', 'fixture extract {f} -o {w}/out --op 0 --no-requests', writes='out'),
+    Scenario('export', 'fixture', 'fixture export {f} -o {w}/plain'),
+    Scenario('repair', 'fixture', 'fixture repair {w}/damaged', writes='damaged', prepare=damaged_copy),
+    Scenario('differ', 'differ', 'differ {f} {f} --json {w}/report.json', judges=True),
+    Scenario('replay', 'replay', 'replay {f} --build {lib}/libtdkernels.so -o {w}/out', writes='out', ran=True),
+    Scenario('replay-child', 'replay-child', 'replay {f} --build {lib}/libtdkernels.so -o {w}/out', writes='out', ran=True),
+    Scenario('replay-server', 'replay', 'replay {f} --server {url} --timeout 10 -o {w}/out', writes='out', ran=True),
+    Scenario('gate', 'gate', 'gate {f} --build {lib}/libtdkernels.so --lanes ops --junit {w}/junit.xml', judges=True),
+    Scenario('gate-replay', 'replay', 'gate {f} --build {lib}/libtdkernels.so --lanes ops', judges=True),
+    Scenario('gate-child', 'replay-child', 'gate {f} --build {lib}/libtdkernels.so --lanes ops', judges=True),
+    Scenario('record', 'record', 'record --server {url} -o {w}/out --suite {suite} --repeat 1 --gemms all --timeout 10', writes='out'),
+]
+
+
+def run(words, work, fail=None, program='', counts=None):
+    """(exit code, stdout, stderr); None for the code after two minutes."""
+    env = dict(os.environ, TMPDIR=work + '/tmp', XDG_RUNTIME_DIR=runtime, TD_FAIL_PROGRAM=program, LD_PRELOAD=FAIL, NO_COLOR='1')
+    env.pop('TD_FAIL_CALL', None)
+    if fail:
+        env['TD_FAIL_CALL'] = fail
+    if counts:
+        env['TD_FAIL_COUNTS'] = counts
+    argv = [w.format(f=fixture, w=work, lib=LIB, url=url, suite=suite) for w in words.split()]
+    child = subprocess.Popen([BIN + '/' + argv[0]] + argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, env=env, cwd=work, start_new_session=True)
+    try:
+        out, err = child.communicate(timeout=120)
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, 9)
+        child.communicate()
+        return None, '', ''
+    return child.returncode, out.decode(errors='replace'), err.decode(errors='replace')
+
+
+def fresh(scenario):
+    work = tempfile.mkdtemp(dir=base)
+    os.mkdir(work + '/tmp')
+    if scenario.prepare:
+        scenario.prepare(work)
+    return work
+
+
+def digest(path):
+    """One hash of all files of a folder."""
+    h = hashlib.sha256()
+    for folder, _, names in sorted(os.walk(path)):
+        for name in sorted(names):
+            h.update(name.encode())
+            with open(os.path.join(folder, name), 'rb') as f:
+                h.update(f.read())
+    return h.hexdigest()
+
+
+def fixture_tool(*words):
+    done = subprocess.run([BIN + '/fixture', *words], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    return done.returncode, done.stdout
+
+
+def contents(path):
+    """What a fixture holds, without times and sizes: its counts of exchanges, steps, ops and blobs."""
+    code, out = fixture_tool('verify', path)
+    if code:
+        return None
+    m = re.search(r'(\d+) records in \d+ frames, (\d+) blobs', out)
+    return m.groups() if m else None
+
+
+def lacks(seen, normal):
+    """Does a fixture hold less than that of a run where nothing failed? A line of the ledger more is no loss."""
+    return not seen or any(int(a) < int(b) for a, b in zip(seen, normal))
+
+
+def steady(text, work):
+    return re.sub(r'\d+(\.\d+)?', '0', text.replace(work, 'W'))
+
+
+def judge(scenario, work, fail, result, normal):
+    """What is wrong with a run of `scenario`, or None."""
+    code, out, err = result
+    wrote = scenario.writes and work + '/' + scenario.writes
+    if code is None:
+        return 'it did not end within two minutes'
+    if code < 0:
+        return 'it died of signal %d' % -code
+    if code not in (0, 1, 2, 3, 4):
+        return 'exit %d is not documented' % code
+    if digest(fixture) != normal['digest']:
+        return 'the fixture that it read has changed'
+    left = os.listdir(work + '/tmp')
+    if left:
+        return 'it left %s' % left[0]
+    if code == 0:
+        if steady(out, work).splitlines()[-1:] != steady(normal['out'], normal['work']).splitlines()[-1:]:
+            return 'exit 0, but its last line is not that of a run where nothing failed: %r' % out.splitlines()[-1:]
+        if wrote and not os.path.exists(wrote):
+            return 'exit 0, but it wrote nothing'
+        if wrote and lacks(contents(wrote), normal['contents']) and not (scenario.ran and contents(wrote)):
+            return 'exit 0, but %s holds %s, not %s' % (scenario.writes, contents(wrote), normal['contents'])
+    else:
+        # verify prints what it finds on stdout; who cannot write cannot say why
+        said = re.search(r'error: |warning: |verdict: (broken|inconclusive)', err + out) or scenario.name == 'verify' and out
+        if not said and not fail.startswith('write:'):
+            return 'exit %d without a cause: %r' % (code, err[-200:])
+        if scenario.judges and code == 1 and 'it ran out of' not in out: # a kernel's own word for its own allocation
+            return 'a false alarm: %r' % out.splitlines()[-1:]
+        if 'verdict: pass' in out:
+            return 'exit %d, but it says pass' % code
+    if code and wrote and os.path.isdir(wrote) and os.listdir(wrote) and contents(wrote) is None:
+        repaired = fixture_tool('repair', wrote)[0]
+        if os.path.exists(wrote + '/manifest.json') and (repaired or contents(wrote) is None):
+            return 'what it wrote cannot be repaired'
+    return None
+
+
+def chosen(n):
+    """At most CALLS numbers from 1 to n, evenly spread."""
+    if n <= CALLS:
+        return list(range(1, n + 1))
+    return sorted({1 + round(i * (n - 1) / (CALLS - 1)) for i in range(CALLS)}) if CALLS > 1 else [1]
+
+
+def try_scenario(scenario):
+    """(runs, failures)"""
+    work = fresh(scenario)
+    normal = dict(zip(('code', 'out', 'err'), run(scenario.words, work, program=scenario.program, counts=base + '/counts')))
+    normal['work'] = work
+    normal['digest'] = digest(fixture)
+    normal['contents'] = contents(work + '/' + scenario.writes) if scenario.writes else None
+    if normal['code'] or not os.path.exists(base + '/counts'):
+        print('%-14s does not work when nothing fails: exit %s %s' % (scenario.name, normal['code'], normal['err'][-300:]))
+        return 1, 1
+    with open(base + '/counts', encoding='ascii') as f:
+        counts = [(name, int(n)) for name, n in (line.split() for line in f)]
+    shutil.rmtree(work)
+    runs = failures = 0
+    seen = set()
+    start = time.monotonic()
+    for name, n in counts:
+        for at in chosen(n):
+            for more in ('', '+') if at < n else ('',):
+                work = fresh(scenario)
+                fail = '%s:%d%s' % (name, at, more)
+                wrong = judge(scenario, work, fail, run(scenario.words, work, fail, scenario.program), normal)
+                runs += 1
+                if wrong and not (name in REMOVERS and wrong.startswith('it left')):
+                    failures += 1
+                    key = (name, re.sub(r'\d+', '0', wrong))
+                    if key not in seen:
+                        print('  %s TD_FAIL_PROGRAM=%s TD_FAIL_CALL=%s: %s' % (scenario.name, scenario.program, fail, wrong), flush=True)
+                    seen.add(key)
+                shutil.rmtree(work, ignore_errors=True)
+    os.remove(base + '/counts')
+    print('%-14s %6d runs, %3d failures, %d functions, %.0f s' % (scenario.name, runs, failures, len(counts), time.monotonic() - start), flush=True)
+    return runs, failures
+
+
+def start_server():
+    """(process, its address) of the demo server with the tap."""
+    child = subprocess.Popen([BIN + '/demo-server', '--model', ROOT + '/demo/checkpoints/gptq4', '--served-model-name', 'demo', '--port', '0'],
+                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                             env=dict(os.environ, LD_PRELOAD=LIB + '/libtapedeck-tap.so', XDG_RUNTIME_DIR=runtime))
+    for line in child.stdout:
+        if line.startswith('listening on '):
+            return child, line.split('http://')[1].strip()
+    sys.exit('fail_calls: the demo server did not start')
+
+
+names = sys.argv[1:] or [s.name for s in SCENARIOS]
+base = tempfile.mkdtemp(prefix='fail-calls-')
+runtime = base + '/run'
+os.mkdir(runtime, 0o700)
+suite = base + '/suite.jsonl'
+fixture = base + '/fixture'
+with open(suite, 'w', encoding='ascii') as f:
+    f.write('{"id":"one","category":"short","prompt":"In the beginning","max_tokens":3}\n'
+            '{"id":"two","category":"short","prompt":"And the light","max_tokens":2}\n')
+server, url = start_server()
+try:
+    done = subprocess.run([BIN + '/record', '--server', url, '-o', fixture, '--suite', suite, '--repeat', '1', '--gemms', 'all', '-q'],
+                          capture_output=True, text=True, env=dict(os.environ, XDG_RUNTIME_DIR=runtime))
+    if done.returncode:
+        sys.exit('fail_calls: record: ' + done.stderr)
+    total = [try_scenario(s) for s in SCENARIOS if s.name in names]
+finally:
+    server.terminate()
+    server.wait()
+    shutil.rmtree(base, ignore_errors=True)
+runs, failures = (sum(c) for c in zip(*total)) if total else (0, 1)
+print('fail_calls: %d runs, %d failures' % (runs, failures))
+sys.exit(failures > 0)
