@@ -39,7 +39,8 @@ FEATURES := zstd on, curl on, san $(if $(SAN),$(SAN),OFF), cuda $(if $(HAVE_NVCC
 CPPFLAGS += -I. -D_GNU_SOURCE -DTD_VERSION='"$(VERSION)"' -DTD_FEATURES='"$(FEATURES)"'
 CFLAGS   ?= -O2 -g
 WARN     := -Wall -Wextra -Wstrict-prototypes -Wmissing-prototypes -Wshadow -Wvla
-TD_CFLAGS := -std=c17 -fPIC -pthread -ffp-contract=off -fno-strict-aliasing $(WARN) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
+TD_CFLAGS := -std=c17 -fPIC -pthread -ffp-contract=off -fno-strict-aliasing $(WARN) $(if $(findstring fuzzer,$(SAN)),-DTD_LIBFUZZER) \
+             $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
 TD_LDFLAGS := -pthread -Wl,--as-needed $(if $(SAN),-fsanitize=$(SAN))
 LDLIBS   := -lcurl -lzstd -lcjson -lxxhash -llz4 -lm -ldl
 
@@ -71,7 +72,7 @@ TAP_MORE  := $(wildcard kernels/adapters/*.c) kernels/gpucode/mangled.c kernels/
 HAVE_LIBS := $(if $(TDK_SRCS),$(LIB)/libtdkernels.so) $(if $(TAP_SRCS),$(LIB)/libtapedeck-tap.so)
 
 .DEFAULT_GOAL := all
-.PHONY: help deps all config check tests demo bench bench-detect live live-quick live-llamacpp live-vllm live-gpu-kernels install clean bugs
+.PHONY: torture lint help deps all config check tests demo bench bench-detect live live-quick live-llamacpp live-vllm live-gpu-kernels install clean bugs fuzz fuzz-programs
 .SECONDARY:
 
 help: ## this list
@@ -188,7 +189,12 @@ $(UNIT): %: %.o $$(call parts,$$(OBJS_$$(@F))) $(LIBTD)
 
 $(O)/tests/fuzz/fuzz_%: $(O)/tests/fuzz/fuzz_%.o $$(call parts,$$(OBJS_fuzz_$$*)) $(LIBTD)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(TD_LDFLAGS) $^ -o $@ $(LDLIBS)
+	$(Q)$(if $(findstring fuzzer,$(SAN)),$(CXX) -fsanitize=fuzzer,$(CC)) $(TD_LDFLAGS) $^ -o $@ $(LDLIBS)
+
+fuzz-programs: $(FUZZ)
+fuzz: ## every parser under libFuzzer (MINUTES=20 each, ONLY=word; findings in build/fuzz)
+	@$(MAKE) -s fuzz-programs CC=clang SAN=fuzzer-no-link,address,undefined O=build/fuzz
+	@O=$(abspath build/fuzz) bash tests/fuzz/run.sh '$(or $(MINUTES),20)' $(ONLY)
 
 $(O)/tests/helpers/lib_fake_cuda.so: $(call obj,$(wildcard tests/helpers/fake_cuda/*.c))
 $(O)/tests/helpers/lib_fake_hip.so: $(call obj,$(wildcard tests/helpers/fake_cuda/*.c tests/helpers/fake_hip/*.c)) $(LIBTD)
@@ -225,6 +231,12 @@ demo: ## the main job on the embedded server: record, break a kernel, replay, an
 	@echo 'build: the programs, the kernels and a build of them with a planted bug (a minute on two cores)'
 	@$(MAKE) --no-print-directory -s -j"$$(nproc)" all $(LIB)/bugs/fp16_overflow/libtdkernels.so
 	@BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) bash demo/run.sh
+
+torture: all tests ## the long tests: calls that fail, kills, soak, fuzz, lint (TORTURE=word; hours)
+	@BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) O=$(abspath $(O)) bash tests/torture/run.sh $(TORTURE)
+
+lint: ## cppcheck, gcc -fanalyzer and clang-tidy over every C file (ONLY=word; 40 minutes)
+	@python3 tests/lint/lint.py $(ONLY)
 
 bench: all ## timings side by side with their spread (bench/)
 	@for b in bench/*/run.sh; do BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) bash $$b || exit 1; done
