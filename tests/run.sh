@@ -6,12 +6,11 @@
 #   --update  write each case's output to its file `expected`
 #   JOBS      number of tests that run at once (default: number of cores, at most 4)
 # A case is tests/e2e/NNN-what/cmd. bash runs it in an empty folder with ROOT, BIN, LIB, O and T
-# (the case's own folder) set. Beside cmd lie `expected`, the exact standard output, and `exit`, the
+# (the case's own folder) set; all of them lead through links of one length. Beside cmd lie `expected`, the exact standard output, and `exit`, the
 # exit status if it is not 0. Status 77 is a skip: the last line of the output names the reason.
 # SPDX-License-Identifier: Apache-2.0
 set -u
 ROOT=$(cd "$(dirname "$0")/.." && pwd)
-export ROOT BIN LIB O
 export LC_ALL=C.UTF-8 NO_COLOR=1
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:abort_on_error=0} UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 cores=$(nproc)
@@ -21,8 +20,14 @@ update=
 [ "${1:-}" = --update ] && { update=1; shift; }
 only=${1:-}
 scratch=$(mktemp -d) || exit 1
+# Reports wrap and cut at 100 columns, and name programs, builds and fixtures: links of one length
+# make what a case prints the same wherever the tree lies.
+links=$(mktemp -d /tmp/td.XXXXXX) || exit 1
+ln -s "$ROOT" "$links/tree" && ln -s "$BIN" "$links/bin" && ln -s "$LIB" "$links/lib" && ln -s "$O" "$links/build" || exit 1
+ROOT=$links/tree BIN=$links/bin LIB=$links/lib O=$links/build
+export ROOT BIN LIB O
 set -m # each job has its own process group, and SIGINT as a program at a terminal has it
-trap 'kill -TERM $(jobs -p | sed "s/^/-/") 2>/dev/null; rm -rf "$scratch"' EXIT
+trap 'kill -TERM $(jobs -p | sed "s/^/-/") 2>/dev/null; rm -rf "$scratch" "$links"' EXIT
 trap 'exit 130' INT TERM
 
 # Called in a test's own process: add the outcome to the tally in its folder $dir.
