@@ -7,6 +7,7 @@
 #include "kernels/ops/op_check.h"
 
 #define KIND "ggml_mul_mat"
+#define MAX_STRIDE (INT64_C(1) << 48) /* no memory is larger; also of a dimension of one element, whose stride is not used */
 
 struct dims { int64_t shape[4], stride[4]; }; /* [0] outermost; missing ones are 1 */
 
@@ -32,7 +33,7 @@ static int read_dims(const struct td_tensor *t, const char *role, struct dims *d
     for (int i = 0; i < 4; i++) {
         d->shape[i] = i < missing ? 1 : t->shape[i - missing];
         d->stride[i] = i < missing ? 0 : t->strides[i - missing];
-        if (d->shape[i] > INT32_MAX)
+        if (d->shape[i] > INT32_MAX || d->stride[i] < 0 || d->stride[i] > MAX_STRIDE)
             return td_fail(err, TD_EINVAL, KIND ": tensor \"%s\" is larger than any real one", role);
     }
     return 0;

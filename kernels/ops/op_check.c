@@ -21,15 +21,18 @@ int td_op_check_attr(const struct td_op_call *op, const char *name, int64_t min,
 int64_t td_op_span_bytes(const struct td_tensor *t)
 {
     int64_t last = 0, reach, bytes;
+    bool empty = false;
 
     for (int d = 0; d < t->ndim; d++) {
         if (t->shape[d] < 0 || t->strides[d] < 0)
             return -1;
-        if (t->shape[d] == 0)
-            return 0;
+        empty |= t->shape[d] == 0;
+    }
+    for (int d = 0; d < t->ndim && !empty; d++)
         if (__builtin_mul_overflow(t->shape[d] - 1, t->strides[d], &reach) || __builtin_add_overflow(last, reach, &last))
             return -1;
-    }
+    if (empty)
+        return 0;
     if (__builtin_add_overflow(last, 1, &last) || __builtin_mul_overflow(last, (int64_t)td_dtype_size(t->dtype), &bytes))
         return -1;
     return bytes;

@@ -186,6 +186,8 @@ static void test_mul_mat_refuses(void **state)
     REFUSES(op.in[0].strides[2] = -1, TD_EINVAL, "make no sense");
     REFUSES(op.in[0].strides[2] = INT64_MAX / 2, TD_EINVAL, "make no sense");
     REFUSES((op.in[0].shape[1] = INT64_C(1) << 40, op.in[0].strides[1] = 0), TD_EINVAL, "larger than any real one");
+    REFUSES(op.in[1].strides[0] = INT64_MAX, TD_EINVAL, "larger than any real one"); /* of one element: not used, but scaled */
+    REFUSES((op.in[1].shape[0] = 0, op.in[1].strides[1] = -1), TD_EINVAL, "make no sense");
     REFUSES(op.in[1].shape[1] = 3, TD_EINVAL, "600 bytes, its shape and strides need 900");
     REFUSES((op.in[1].shape[1] = 3, op.in[1].strides[1] = 0), TD_EINVAL, "1 x 4 batches of A do not spread over 1 x 3 matrices of W");
     REFUSES(op.out.shape[2] = 2, TD_EINVAL, "C is [1, 4, 2, 5], expected [1, 4, 3, 5]");
