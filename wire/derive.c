@@ -23,6 +23,7 @@ enum body_mode { BODY_UNDECIDED, BODY_SSE, BODY_PLAIN };
 
 struct stream {
     uint32_t number;
+    struct stream *next;       /* another open one of the same slot */
     cJSON *open, *close;       /* the notes, or NULL */
     struct td_http request, response;
     struct td_buf request_body, body;
@@ -32,11 +33,12 @@ struct stream {
     int64_t t_now, t_sent, t_first, t_last;
 };
 
-struct slot { uint32_t number; struct stream *s; bool used; }; /* used, and s NULL: closed */
+/* 64 streams: numbers that follow one another, as a recording gives them, take little memory for ever. */
+struct slot { uint32_t number; bool used; uint64_t closed; struct stream *open; }; /* number: of a stream, by 64 */
 
 struct td_deriver {
     td_derive_emit_fn *emit; void *arg;
-    struct slot *slots; size_t n_slots, n_used, n_open; /* open addressing; n_slots is a power of two */
+    struct slot *slots; size_t n_slots, n_used, n_open; /* n_open streams; open addressing; n_slots is a power of two */
     int64_t late;
 };
 
@@ -49,6 +51,16 @@ static struct slot *find_slot(struct slot *slots, size_t n_slots, uint32_t numbe
     while (slots[i].used && slots[i].number != number)
         i = (i + 1) & (n_slots - 1);
     return &slots[i];
+}
+
+static struct slot *slot_of(struct td_deriver *d, uint32_t stream)
+{
+    return find_slot(d->slots, d->n_slots, stream / 64);
+}
+
+static uint64_t bit_of(uint32_t stream)
+{
+    return UINT64_C(1) << stream % 64;
 }
 
 static int grow_slots(struct td_deriver *d)
@@ -151,12 +163,16 @@ struct td_deriver *td_deriver_new(td_derive_emit_fn *emit, void *arg)
 
 void td_deriver_free(struct td_deriver *d)
 {
+    struct stream *s, *next;
     size_t i;
 
     if (!d)
         return;
     for (i = 0; i < d->n_slots; i++)
-        stream_free(d->slots[i].s);
+        for (s = d->slots[i].open; s; s = next) {
+            next = s->next;
+            stream_free(s);
+        }
     free(d->slots);
     free(d);
 }
@@ -366,17 +382,22 @@ static int build_exchange(struct stream *s, struct td_exchange *x)
     return rc ? rc : td_exchange_limit_line(x, long_request);
 }
 
-static int finish_stream(struct td_deriver *d, struct slot *slot, struct td_error *err)
+static int finish_stream(struct td_deriver *d, struct stream *s, struct td_error *err)
 {
-    struct stream *s = slot->s;
+    struct slot *slot = slot_of(d, s->number);
+    struct stream **at = &slot->open;
+    const uint32_t number = s->number;
     struct td_exchange x;
     int rc = build_exchange(s, &x);
 
-    slot->s = NULL;
+    while (*at != s)
+        at = &(*at)->next;
+    *at = s->next;
+    slot->closed |= bit_of(number);
     d->n_open--;
     stream_free(s);
     if (rc)
-        td_fail(err, rc, "out of memory while deriving stream %u", slot->number);
+        td_fail(err, rc, "out of memory while deriving stream %u", number);
     else
         rc = d->emit(d->arg, &x, err);
     td_exchange_release(&x);
@@ -398,52 +419,60 @@ static void feed_sent(struct stream *s, const struct td_wire *rec)
     s->t_sent = rec->t_ns;
 }
 
-static int feed_note(struct td_deriver *d, struct slot *slot, const struct td_wire *rec, struct td_error *err)
+static int feed_note(struct td_deriver *d, struct stream *s, const struct td_wire *rec, struct td_error *err)
 {
-    struct stream *s = slot->s;
     cJSON *note = td_json_parse((const char *)rec->data, rec->len, NULL);
 
     if (td_json_get(note, "open") && !s->open) {
         s->open = note;
     } else if (td_json_get(note, "close")) {
         s->close = note;
-        return finish_stream(d, slot, err);
+        return finish_stream(d, s, err);
     } else {
         cJSON_Delete(note); /* of a later version */
     }
     return TD_OK;
 }
 
-static int find_or_add_slot(struct td_deriver *d, uint32_t number, struct slot **out,
-                            struct td_error *err)
+/* *out: NULL when the stream is closed. */
+static int find_or_add_stream(struct td_deriver *d, uint32_t number, struct stream **out, struct td_error *err)
 {
     struct slot *slot;
+    struct stream *s;
 
+    *out = NULL;
     if (d->n_used * 2 >= d->n_slots && grow_slots(d))
-        return td_fail(err, TD_ENOMEM, "out of memory for %zu streams", d->n_used);
-    slot = find_slot(d->slots, d->n_slots, number);
+        return td_fail(err, TD_ENOMEM, "out of memory for %zu streams", d->n_open);
+    slot = slot_of(d, number);
     if (!slot->used) {
+        *slot = (struct slot){.number = number / 64, .used = true};
+        d->n_used++;
+    }
+    if (slot->closed & bit_of(number))
+        return TD_OK;
+    for (s = slot->open; s && s->number != number; s = s->next)
+        ;
+    if (!s) {
         if (d->n_open >= MAX_OPEN)
             return td_fail(err, TD_ELIMIT, "more than %d streams are open at once in the wire log", MAX_OPEN);
-        *slot = (struct slot){number, stream_new(number), true};
-        d->n_used++;
-        d->n_open++;
-        if (!slot->s)
+        s = stream_new(number);
+        if (!s)
             return td_fail(err, TD_ENOMEM, "out of memory for stream %u", number);
+        s->next = slot->open;
+        slot->open = s;
+        d->n_open++;
     }
-    *out = slot;
+    *out = s;
     return TD_OK;
 }
 
 int td_deriver_feed(struct td_deriver *d, const struct td_wire *rec, struct td_error *err)
 {
-    struct slot *slot = NULL;
     struct stream *s;
-    int rc = find_or_add_slot(d, rec->stream, &slot, err);
+    int rc = find_or_add_stream(d, rec->stream, &s, err);
 
     if (rc)
         return rc;
-    s = slot->s;
     if (!s) {
         d->late++;
         return TD_OK;
@@ -452,7 +481,7 @@ int td_deriver_feed(struct td_deriver *d, const struct td_wire *rec, struct td_e
     if (rec->dir == TD_WIRE_NOTE) {
         if (!s->t_last || !s->t_first)
             s->t_last = rec->t_ns; /* nothing was read: the attempt ends here */
-        return feed_note(d, slot, rec, err);
+        return feed_note(d, s, rec, err);
     }
     s->t_last = rec->t_ns;
     if (rec->dir == TD_WIRE_SENT) {
@@ -467,22 +496,22 @@ int td_deriver_feed(struct td_deriver *d, const struct td_wire *rec, struct td_e
 
 static int by_number(const void *a, const void *b)
 {
-    const struct slot *x = *(struct slot *const *)a, *y = *(struct slot *const *)b;
+    const struct stream *x = *(struct stream *const *)a, *y = *(struct stream *const *)b;
 
     return x->number < y->number ? -1 : x->number > y->number;
 }
 
 int td_deriver_end(struct td_deriver *d, struct td_error *err)
 {
-    struct slot **open = malloc((d->n_open + 1) * sizeof *open);
+    struct stream **open = malloc((d->n_open + 1) * sizeof *open);
     size_t i, n = 0;
     int rc = TD_OK;
 
     if (!open)
         return td_fail(err, TD_ENOMEM, "out of memory for %zu streams", d->n_open);
     for (i = 0; i < d->n_slots; i++)
-        if (d->slots[i].s)
-            open[n++] = &d->slots[i];
+        for (struct stream *s = d->slots[i].open; s; s = s->next)
+            open[n++] = s;
     qsort(open, n, sizeof *open, by_number);
     for (i = 0; i < n && !rc; i++)
         rc = finish_stream(d, open[i], err);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <malloc.h>
 
 #include "common/json.h"
 #include "wire/derive.h"
@@ -627,6 +628,39 @@ static void streams_interleave_and_retries_count_once(void **state)
     td_deriver_free(d);
 }
 
+static int forget(void *arg, struct td_exchange *x, struct td_error *err)
+{
+    (void)x;
+    (void)err;
+    ++*(int *)arg;
+    return TD_OK;
+}
+
+/* A long recording opens and closes streams for days. Numbers that follow one another are remembered as
+ * closed in little memory; each is still known. */
+static void closed_streams_take_little_memory(void **state)
+{
+    int n = 0;
+    struct td_deriver *d = td_deriver_new(forget, &n);
+    struct mallinfo2 before, after;
+
+    (void)state;
+    for (uint32_t i = 1; i <= 100000; i++) {
+        struct td_wire rec = {.stream = i, .dir = TD_WIRE_NOTE, .data = (const uint8_t *)CLOSE, .len = sizeof CLOSE - 1};
+
+        if (i == 1000)
+            before = mallinfo2();
+        assert_int_equal(td_deriver_feed(d, &rec, NULL), TD_OK);
+    }
+    after = mallinfo2();
+    assert_true(after.uordblks + after.hblkhd < before.uordblks + before.hblkhd + 200000);
+    for (uint32_t i = 1; i <= 100000; i += 3)
+        feed_s(d, 1, i, TD_WIRE_RECEIVED, "late");
+    assert_int_equal(n, 100000);
+    assert_int_equal(td_deriver_late(d), 33334);
+    td_deriver_free(d);
+}
+
 static void prompt_ids_of_the_request(void **state)
 {
     struct got g = {.n = 0};
@@ -672,7 +706,7 @@ int main(void)
         cmocka_unit_test(what_follows_the_end_is_counted_only), cmocka_unit_test(counts_that_cannot_be_are_not_reported),
         cmocka_unit_test(answers_that_are_too_large_are_refused_by_name),
         cmocka_unit_test(bad_utf8_is_kept_and_noted), cmocka_unit_test(missing_logprobs_are_not_nan),
-        cmocka_unit_test(streams_interleave_and_retries_count_once), cmocka_unit_test(prompt_ids_of_the_request),
+        cmocka_unit_test(streams_interleave_and_retries_count_once), cmocka_unit_test(closed_streams_take_little_memory), cmocka_unit_test(prompt_ids_of_the_request),
         cmocka_unit_test(emit_failure_goes_up),
     };
 
