@@ -6,25 +6,36 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "format/coverage.h"
 #include "wire/collapse.h"
 #include "wire/derive.h"
 
-#define MAX_SAMPLES 1000000
+#define MAX_SAMPLES 32768 /* the middle of so many is within 0.6 % of the ranks of all, 95 times in 100 */
 
+/* A number below n, another one for each i. */
+static size_t pick(int64_t i, int64_t n)
+{
+    uint64_t x = (uint64_t)i * UINT64_C(0x9e3779b97f4a7c15);
+
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return (size_t)((x ^ x >> 31) % (uint64_t)n);
+}
+
+/* Keep v, or, when there is no room, keep each of all values with the same chance. */
 static void add_sample(struct td_samples *s, double v)
 {
-    s->seen++;
-    if (s->n == s->cap) {
-        size_t cap = s->cap ? s->cap * 2 : 256;
-        double *more = cap > MAX_SAMPLES * 2 ? NULL : realloc(s->v, cap * sizeof *more);
+    size_t at = s->n;
 
-        if (!more)
-            return; /* counted, not stored */
-        s->v = more;
-        s->cap = cap;
-    }
-    s->v[s->n++] = v;
+    s->seen++;
+    if (s->n == MAX_SAMPLES)
+        at = pick(s->seen, s->seen);
+    else if (td_array_grow(&s->v, s->n, &s->cap, sizeof *s->v, MAX_SAMPLES))
+        return; /* counted, not stored */
+    if (at < MAX_SAMPLES)
+        s->v[at] = v;
+    s->n += s->n < MAX_SAMPLES;
 }
 
 static int by_value(const void *a, const void *b)

@@ -11,8 +11,7 @@
 #include "format/records.h"
 #include "recorder/tap_client/tap_client_options.h"
 
-struct td_samples { double *v; size_t n, cap; int64_t seen; }; /* at most 1 M are stored; every one
-                                                                  is counted */
+struct td_samples { double *v; size_t n, cap; int64_t seen; }; /* a random choice of those seen, of bounded size */
 
 struct td_phase_summary {
     int64_t requests, failed, tokens;
