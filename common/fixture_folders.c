@@ -15,6 +15,7 @@
 #include "common/fs.h"
 #include "common/json.h"
 #include "common/outfile.h"
+#include "common/pack_manifest.h"
 
 static const char *const FILES[] = {"manifest.json",    "exchanges.jsonl.zst", "ops.jsonl.zst",
                                     "ledger.jsonl.zst", "wire.zst",            "steps.jsonl.zst",
@@ -24,6 +25,13 @@ enum { MAX_FOLDERS = 10000, MAX_DEPTH = 32, MANIFEST_MAX = 64 << 20 };
 
 /* A folder that is being looked into, and those above it. */
 struct place { dev_t dev; ino_t ino; int depth; const struct place *up; };
+
+static bool has_pack_suffix(const char *path)
+{
+    const size_t n = strlen(path), suffix = strlen(TD_FIXTURE_PACK_SUFFIX);
+
+    return n > suffix && !strcmp(path + n - suffix, TD_FIXTURE_PACK_SUFFIX);
+}
 
 bool td_fixture_folder_is(const char *dir)
 {
@@ -36,16 +44,19 @@ bool td_fixture_folder_is(const char *dir)
     return false;
 }
 
-bool td_fixture_folder_is_replay(const char *dir)
+bool td_fixture_folder_is_replay(const char *path)
 {
     struct td_error none = {0, ""};
-    char path[TD_PATH_MAX];
+    char file[TD_PATH_MAX];
     cJSON *manifest;
     bool is_replay;
 
-    if (!td_fs_is_dir(dir) || td_fs_join(path, sizeof path, dir, FILES[0], NULL) ||
-        !(manifest = td_json_load_member(path, MANIFEST_MAX, &none)))
+    if (!td_fs_is_dir(path))
+        manifest = has_pack_suffix(path) ? td_pack_manifest(path, MANIFEST_MAX) : NULL;
+    else if (td_fs_join(file, sizeof file, path, FILES[0], NULL))
         return false;
+    else
+        manifest = td_json_load_member(file, MANIFEST_MAX, &none);
     is_replay = td_json_get(td_json_get(manifest, "replay"), "of") != NULL;
     cJSON_Delete(manifest);
     return is_replay;
@@ -158,12 +169,10 @@ static int is_visible(const struct dirent *e)
  * by nobody. */
 static bool is_taken(const char *path)
 {
-    const size_t n = strlen(path), suffix = strlen(TD_FIXTURE_PACK_SUFFIX);
-
     if (access(path, F_OK)) /* a link that leads nowhere */
         return true;
     if (!td_fs_is_dir(path))
-        return n > suffix && !strcmp(path + n - suffix, TD_FIXTURE_PACK_SUFFIX);
+        return has_pack_suffix(path);
     return td_fixture_folder_is(path) || access(path, R_OK | X_OK);
 }
 

@@ -30,9 +30,9 @@ struct td_fixture_folders {
     size_t left_out;
 };
 
-/* Is it the folder of a fixture that a replay wrote? False for a pack, which is not looked into, and
- * where the manifest cannot be read. */
-bool td_fixture_folder_is_replay(const char *dir);
+/* Is it a fixture that a replay wrote, as a folder or as a pack (*.tdz)? False where the manifest
+ * cannot be read. */
+bool td_fixture_folder_is_replay(const char *path);
 
 /* Mark a folder as one that --artifacts made. TD_EIO: it cannot be written. */
 int td_fixture_folder_mark_artifacts(const char *dir, struct td_error *err);

@@ -1,9 +1,8 @@
 /* archive.c - a pack: a fixture as one file, a ustar archive in zstd.
  * SPDX-License-Identifier: Apache-2.0
  *
- * `zstd -dc x.tdz | tar -t` reads it, too. Sizes of 8 GiB and more are written in base 256, as
- * GNU tar does. Unpacking accepts regular files with the names of a fixture's files only: no
- * folders, links or paths. */
+ * `zstd -dc x.tdz | tar -t` reads it, too. Unpacking accepts regular files with the names of a
+ * fixture's files only: no folders, links or paths. */
 #include "format/archive.h"
 
 #include <errno.h>
@@ -18,11 +17,12 @@
 #include "common/fixture_lock.h"
 #include "common/fs.h"
 #include "common/progress.h"
+#include "common/tar_head.h"
 #include "common/temp_file.h"
 #include "format/manifest.h"
 #include "format/sink.h"
 
-#define BLOCK 512
+#define BLOCK TD_TAR_BLOCK
 #define CHUNK ((size_t)1 << 17)
 
 /* One archive being written or read. */
@@ -57,41 +57,6 @@ static int put_bytes(struct zio *z, const void *data, size_t n, ZSTD_EndDirectiv
     return TD_OK;
 }
 
-/* A number in a header field: octal digits, or base 256 where these do not suffice. */
-static void put_number(char *field, size_t n, uint64_t v)
-{
-    size_t i;
-
-    if (v >> (3 * (n - 1))) { /* base 256, big-endian, high bit set */
-        for (i = n; i-- > 0; v >>= 8)
-            field[i] = (char)(v & 255);
-        field[0] = (char)0x80;
-        return;
-    }
-    snprintf(field, n, "%0*llo", (int)n - 1, (unsigned long long)v);
-}
-
-static void make_tar_head(char h[BLOCK], const char *name, uint64_t size, int64_t mtime)
-{
-    unsigned sum = 0;
-    int i;
-
-    memset(h, 0, BLOCK);
-    snprintf(h, 100, "%s", name);
-    put_number(h + 100, 8, 0600);
-    put_number(h + 108, 8, 0);
-    put_number(h + 116, 8, 0);
-    put_number(h + 124, 12, size);
-    put_number(h + 136, 12, (uint64_t)mtime);
-    memset(h + 148, ' ', 8);
-    h[156] = '0';
-    memcpy(h + 257, "ustar\00000", 8);
-    for (i = 0; i < BLOCK; i++)
-        sum += (unsigned char)h[i];
-    snprintf(h + 148, 7, "%06o", sum);
-    h[155] = ' ';
-}
-
 static int put_file(struct zio *z, const char *dir, const char *name, struct td_error *err)
 {
     static const char zeros[BLOCK];
@@ -105,7 +70,7 @@ static int put_file(struct zio *z, const char *dir, const char *name, struct td_
         rc = td_source_open(&src, path, err);
     if (rc)
         return rc;
-    make_tar_head(head, name, src.size, fstat(src.fd, &st) ? 0 : st.st_mtime);
+    td_tar_head_write(head, name, src.size, fstat(src.fd, &st) ? 0 : st.st_mtime);
     rc = put_bytes(z, head, BLOCK, ZSTD_e_continue, err);
     while (!rc && at < src.size) {
         size_t n = src.size - at < CHUNK ? (size_t)(src.size - at) : CHUNK;
@@ -224,47 +189,24 @@ static bool is_fixture_file(const char *name)
     return !strcmp(name, TD_MANIFEST_NAME);
 }
 
-/* The number in a header field, or -1. */
-static int64_t get_number(const char *f, size_t n)
-{
-    int64_t v = 0;
-    size_t i = 0;
-
-    if ((unsigned char)f[0] == 0x80) {
-        for (i = n - 8; i < n; i++)
-            v = (int64_t)((uint64_t)v << 8 | (unsigned char)f[i]);
-        return v;
-    }
-    for (; i < n && f[i] >= '0' && f[i] <= '7'; i++)
-        v = v << 3 | (f[i] - '0');
-    return i && i < n && f[i] && f[i] != ' ' ? -1 : v;
-}
-
 /* 1 = a file of *size bytes follows, 0 = end of the archive. */
-static int read_tar_head(struct zio *z, char name[101], int64_t *size, struct td_error *err)
+static int read_tar_head(struct zio *z, char name[TD_TAR_NAME], int64_t *size, struct td_error *err)
 {
     char h[BLOCK];
-    unsigned sum = 0;
-    int i, rc = get_bytes(z, h, BLOCK, err);
+    int rc = get_bytes(z, h, BLOCK, err), kind;
 
     if (rc)
         return rc;
-    for (i = 0; i < BLOCK && !h[i]; i++)
-        ;
-    if (i == BLOCK)
+    kind = td_tar_head_read(h, name, size);
+    if (kind == 0)
         return 0;
-    for (i = 0; i < BLOCK; i++)
-        sum += i >= 148 && i < 156 ? ' ' : (unsigned char)h[i];
-    if (memcmp(h + 257, "ustar", 5) || get_number(h + 148, 7) != (int64_t)sum)
+    if (kind == -1)
         return td_fail(err, TD_ECORRUPT, "%s: no ustar archive inside", z->name);
-    memcpy(name, h, 100);
-    name[100] = '\0';
-    if (h[345] || !is_fixture_file(name) || (h[156] != '0' && h[156]))
+    if (kind != 1 || !is_fixture_file(name))
         return td_fail(
             err, TD_ECORRUPT,
             "%s: holds \"%.100s\", which is no file of a fixture; only those are unpacked", z->name,
             name);
-    *size = get_number(h + 124, 12);
     return *size < 0 ? td_fail(err, TD_ECORRUPT, "%s: bad size of %s", z->name, name) : 1;
 }
 
@@ -303,7 +245,7 @@ static int64_t most_inside(int64_t size)
 int td_archive_unpack(const char *file, const char *dir, int64_t max, struct td_error *err)
 {
     struct zio *z = calloc(1, sizeof *z);
-    char name[101];
+    char name[TD_TAR_NAME];
     int64_t size = 0, total = 0;
     struct stat st;
     int rc, n = 0;

@@ -6,8 +6,9 @@
 #   --update  write each case's output to its file `expected`
 #   JOBS      number of tests that run at once (default: number of cores, at most 4)
 # A case is tests/e2e/NNN-what/cmd. bash runs it in an empty folder with ROOT, BIN, LIB, O and T
-# (the case's own folder) set; all of them lead through links of one length. Beside cmd lie `expected`, the exact standard output, and `exit`, the
-# exit status if it is not 0. Status 77 is a skip: the last line of the output names the reason.
+# (the case's own folder) set; they lead through links of one length. Beside cmd lie `expected`, the
+# exact standard output, and `exit`, the exit status if it is not 0. Status 77 is a skip: the last
+# line of the output names the reason.
 # SPDX-License-Identifier: Apache-2.0
 set -u
 ROOT=$(cd "$(dirname "$0")/.." && pwd)
