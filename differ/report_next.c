@@ -118,6 +118,52 @@ static void advise_extract(const struct td_comparison *c, struct td_jw *w)
     td_buf_release(&command);
 }
 
+/* What runs ops of a kind: the beginning of its name, and words for --build. */
+static const struct { const char *kind, *build; } RUNS[] = {
+    {"ggml_", "a library or folder of ggml's"},
+    {"gptq_gemm", "a libtdkernels.so, a venv with vLLM, or GPU code (.fatbin, .cubin, .hsaco)"},
+    {"gemm", "GPU code (.fatbin, .cubin, .hsaco) beside its cuBLAS or hipBLAS"},
+};
+
+static const char *find_runs(const char *kind)
+{
+    size_t i;
+
+    for (i = 0; i < sizeof RUNS / sizeof *RUNS; i++)
+        if (!strncmp(kind, RUNS[i].kind, strlen(RUNS[i].kind)))
+            return RUNS[i].build;
+    return NULL;
+}
+
+/* No op could be run: say which builds run such ops. Where nothing does, only answers can decide. */
+static void advise_on_unsupported(const struct td_comparison *c, struct td_jw *w)
+{
+    struct td_buf command = TD_BUF_INIT(1 << 16), text = TD_BUF_INIT(1 << 12);
+    const char *kind, *build;
+    size_t i;
+
+    for (i = 0; i < c->ops.n && c->ops.op[i].status == TD_OP_UNSUPPORTED; i++)
+        ;
+    if (!c->lane[TD_LANE_OPS].asked || !c->ops.n || i < c->ops.n)
+        return;
+    kind = c->ops.op[0].kind;
+    build = find_runs(kind);
+    begin_gate(c, &command);
+    if (build) {
+        td_buf_addf(&text, "no op could run; a build that has %.60s, and runs here, can be %s",
+                    kind, build);
+        td_buf_adds(&command, " --build BUILD");
+    } else {
+        td_buf_addf(&text, "no op could run: this version replays no %.60s ops; judge the answers",
+                    kind);
+        td_buf_adds(&command, " --server HOST:PORT");
+    }
+    add_next(w, td_buf_str(&text), NULL);
+    add_next(w, build ? "gate with such a build" : "judge the answers", td_buf_str(&command));
+    td_buf_release(&command);
+    td_buf_release(&text);
+}
+
 static void advise_on_ops(const struct td_comparison *c, struct td_jw *w)
 {
     const struct td_ops_found *found = c->lane[TD_LANE_OPS].measured;
@@ -258,6 +304,7 @@ void td_advice_write_next(const struct td_comparison *c, struct td_jw *w)
     td_jw_arr(w, "next");
     advise_extract(c, w);
     advise_again(c, w);
+    advise_on_unsupported(c, w);
     advise_on_ops(c, w);
     advise_on_forks(c, w);
     advise_on_speed(c, w);
