@@ -59,6 +59,12 @@ static const char *gpu_code_provider(const struct bytes *b)
     return NULL;
 }
 
+/* Is it our own tap? It exports the names that it stands before, and holds none of the kernels. */
+static bool is_tap(const struct bytes *b)
+{
+    return memmem(b->data, b->n, "\0__start_tap_fronts", sizeof "\0__start_tap_fronts") != NULL;
+}
+
 /* The provider of a library, by the names of symbols in it. NULL: nothing that a provider can run. */
 static const char *library_provider(const struct bytes *b)
 {
@@ -66,8 +72,7 @@ static const char *library_provider(const struct bytes *b)
         {"lib", "\0td_gptq_gemm", sizeof "\0td_gptq_gemm"}, {"ggml", "\0ggml_mul_mat", sizeof "\0ggml_mul_mat"},
         {"simt", "\0td_simt_launch", sizeof "\0td_simt_launch"}};
 
-    /* the tap exports the names that it stands before, and holds none of the kernels */
-    if (memmem(b->data, b->n, "\0__start_tap_fronts", sizeof "\0__start_tap_fronts"))
+    if (is_tap(b))
         return NULL;
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
         if (memmem(b->data, b->n, marks[i].symbol, marks[i].n))
@@ -160,6 +165,10 @@ static int detect_bytes(const char *path, const struct bytes *b, const char *pro
 
     if (provider && (!strcmp(provider, "cuda") || !strcmp(provider, "hip")))
         return TD_OK; /* their reader of GPU code says what it finds; nothing of the file runs on this machine */
+    if (kind == TD_FILE_LIBRARY && is_tap(b))
+        return td_fail(err, TD_EUNSUPPORTED,
+                       "%.300s: this is the tap, which {record} loads into a server, and no build: a build "
+                       "holds the kernels that are tested; " TD_BUILD_WANTED, path);
     if (kind == TD_FILE_LIBRARY)
         out->provider = provider ? provider : library_provider(b);
     if (!out->provider && !provider)
