@@ -2,7 +2,7 @@
 """run.py - give malicious fixtures to every program, with little memory.
 
 SPDX-License-Identifier: Apache-2.0
-usage: BIN=... [PROGRAMS="verify differ"] [QUIET=1] run.py FOLDER GOLDEN MAX_MEMORY_MIB [WORD]     (FOLDER: what make.py or fuzz.py wrote)
+usage: BIN=... [PROGRAMS="verify differ"] [QUIET=1] run.py FOLDER GOLDEN MAX_MEMORY_MIB [WORD]     (FOLDER: what make.py wrote)
 A program must end by itself with one of its exit codes, must not take much more memory than
 --max-memory says, must write nothing outside its folder, and must say what FOLDER/<name>.expect
 tells. The time limit is a detector of hangs, nothing else. Prints a line for each fixture, and how
