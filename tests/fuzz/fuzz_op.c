@@ -91,7 +91,7 @@ static uint64_t next(uint64_t *s)
 
 static int64_t other(int64_t v, uint64_t *s)
 {
-    const int64_t values[] = {0, 1, 2, 3, v > 0 ? v - 1 : 0, v < INT32_MAX ? v + 1 : 0, v < INT32_MAX ? v * 2 : 0, v / 2, 32, 256, INT32_MAX, INT64_C(1) << 40, INT64_MAX, -1};
+    const int64_t values[] = {0, 1, 2, 3, v > 0 ? v - 1 : 0, v < INT32_MAX ? v + 1 : 0, v < INT32_MAX ? (int64_t)((uint64_t)v * 2) : 0, v / 2, 32, 256, INT32_MAX, INT64_C(1) << 40, INT64_MAX, -1};
 
     return values[next(s) % (sizeof values / sizeof *values)];
 }
