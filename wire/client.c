@@ -180,19 +180,33 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
 
 /* ---- libcurl <-> epoll --------------------------------------------------------------------------------------------- */
 
+/* epoll does not take the socket, so no byte would ever be noticed. finish_refused() ends the
+ * transfer, for libcurl must not be called from its callback. */
+static void note_unwatched(CURL *easy, int why)
+{
+    struct transfer *t = NULL;
+
+    curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&t);
+    if (!t || *t->refused) /* NULL: libcurl's own, to close a connection */
+        return;
+    snprintf(t->refused, sizeof t->refused, "this machine cannot watch one more socket (epoll): %s",
+             strerror(why));
+    t->client->any_refused = true;
+}
+
 static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *known)
 {
     struct td_client *c = arg;
     struct epoll_event ev = {.data.fd = fd};
 
-    (void)easy;
     if (what == CURL_POLL_REMOVE) {
         epoll_ctl(c->epoll, EPOLL_CTL_DEL, fd, NULL);
         return 0;
     }
     ev.events = (what & CURL_POLL_IN ? EPOLLIN : 0u) | (what & CURL_POLL_OUT ? EPOLLOUT : 0u);
-    if (epoll_ctl(c->epoll, known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &ev))
-        epoll_ctl(c->epoll, known ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fd, &ev);
+    if (epoll_ctl(c->epoll, known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &ev) &&
+        epoll_ctl(c->epoll, known ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fd, &ev))
+        note_unwatched(easy, errno);
     curl_multi_assign(c->multi, fd, c);
     return 0;
 }
