@@ -191,10 +191,9 @@ static bool wait_for_trial(const struct tap_gpu_copies_trial *t)
 
     if (tap_driver.stream_write(t->stream, t->word_address, 1, 0))
         return false;
-    while (!*t->word && tap_now() < until)
+    while (!atomic_load_explicit(t->word, memory_order_acquire) && tap_now() < until)
         nanosleep(&(struct timespec){0, 100000}, NULL);
-    atomic_thread_fence(memory_order_acquire);
-    return *t->word;
+    return atomic_load_explicit(t->word, memory_order_acquire);
 }
 
 /* Copy with all three units and with a pitch, and compare. (Copies of 1 MiB are not tried.) */

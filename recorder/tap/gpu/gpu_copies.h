@@ -40,7 +40,7 @@ bool tap_gpu_copies_launch(struct tap_gpu_copies *c, void *stream);
 struct tap_gpu_copies_trial {         /* where the kernel may be tried */
     uint64_t ring;                    /* address of TAP_GPU_TRIAL_BYTES that nobody else uses now */
     const uint8_t *host;              /* their mirror in pinned memory */
-    const volatile uint32_t *word;    /* a word in pinned memory, 0 */
+    const _Atomic uint32_t *word;     /* a word in pinned memory, 0 */
     uint64_t word_address;            /* the same, as the device sees it */
     void *stream;
 };

@@ -37,7 +37,7 @@ static struct {
     /* A mapping for a larger mirror whose address on the device the driver did not return. */
     uint8_t *idle; uint64_t idle_bytes;
     char sentence[160];
-    const volatile uint32_t *word;
+    const _Atomic uint32_t *word;     /* the GPU writes it last: what lies before it has come */
     uint64_t word_address;
     void *side, *event;
     uint64_t stream_number;           /* of the stream that is marked now; 0: nobody's */
@@ -102,7 +102,7 @@ static bool make_mirror(uint64_t bytes)
 
     if (!make_pinned(bytes) || tap_driver.host_device_pointer(&address, stage.idle, 0))
         return false;
-    stage.word = (const volatile uint32_t *)stage.idle;
+    stage.word = (const _Atomic uint32_t *)stage.idle;
     stage.word_address = address;
     stage.host = stage.idle + HEAD_BYTES;
     stage.idle = NULL, stage.idle_bytes = 0;
@@ -350,13 +350,9 @@ const uint8_t *tap_gpu_stage_bytes_at(uint64_t at)
 
 bool tap_gpu_stage_has_batch(uint32_t batch)
 {
-    bool done;
-
     if (!tap_gpu_stage_context())    /* not open yet: only steps come, which need no batch */
         return true;
-    done = (int32_t)(*stage.word - batch) >= 0;
-    atomic_thread_fence(memory_order_acquire);
-    return done;
+    return (int32_t)(atomic_load_explicit(stage.word, memory_order_acquire) - batch) >= 0;
 }
 
 bool tap_gpu_stage_is_broken(void)
