@@ -170,6 +170,15 @@ static pid_t start_child(long n, int m, int stay)
     _exit(atomic_load(&wrong) != 0);
 }
 
+/* As a server does that does not know of the tap's. */
+static void close_descriptors(void)
+{
+    int fd;
+
+    for (fd = 3; fd < 1024; fd++)
+        close(fd);
+}
+
 int main(int argc, char **argv)
 {
     struct work background = {0};
@@ -220,12 +229,9 @@ int main(int argc, char **argv)
         else if (!strcmp(what, "reap")) {
             kill(child, SIGKILL);
             waitpid(child, NULL, 0);
-        } else if (!strcmp(what, "closefds")) {
-            int fd;
-
-            for (fd = 3; fd < 1024; fd++)
-                close(fd);
-        } else if (!strcmp(what, "bad"))
+        } else if (!strcmp(what, "closefds"))
+            close_descriptors();
+        else if (!strcmp(what, "bad"))
             call_badly();
         printf("ok %ld %ld\n", atomic_load(&calls), atomic_load(&wrong));
         fflush(stdout);

@@ -23,7 +23,8 @@ int fake_cupti_subscribed(void);
 
 #define CBIDS 1024u
 
-static struct { td_cupti_fn *callback; void *user; _Atomic bool on[CBIDS]; char name[64]; } held;
+/* A call of another thread may be under way while the subscriber changes. */
+static struct { td_cupti_fn *_Atomic callback; void *_Atomic user; _Atomic bool on[CBIDS]; char name[64]; } held;
 static _Atomic int subscriber_is;      /* 0: nobody, 1: the tap, 2: another tool */
 
 static const struct fake_cuda_api *driver(void)
@@ -43,12 +44,13 @@ static void on_call(const struct fake_cuda_call *call, void *user)
 
     (void)user;
     if (atomic_load(&subscriber_is) == 1 && call->cbid < CBIDS && atomic_load(&held.on[call->cbid]))
-        held.callback(held.user, TD_CUPTI_DOMAIN_DRIVER, call->cbid, &d);
+        atomic_load(&held.callback)(atomic_load(&held.user), TD_CUPTI_DOMAIN_DRIVER, call->cbid, &d);
 }
 
 int cuptiSubscribe_v2(void **subscriber, td_cupti_fn *callback, void *user, struct td_cupti_subscriber *params)
 {
     int nobody = 0;
+    uint32_t i;
 
     if (!driver())
         return 999;                    /* CUPTI_ERROR_UNKNOWN */
@@ -57,9 +59,10 @@ int cuptiSubscribe_v2(void **subscriber, td_cupti_fn *callback, void *user, stru
             snprintf(params->old_name, params->old_size, "CUPTI for %s", held.name);
         return TD_CUPTI_MULTIPLE_SUBSCRIBERS;
     }
-    memset((void *)held.on, 0, sizeof held.on);
-    held.callback = callback;
-    held.user = user;
+    for (i = 0; i < CBIDS; i++)
+        atomic_store(&held.on[i], false);
+    atomic_store(&held.callback, callback);
+    atomic_store(&held.user, user);
     snprintf(held.name, sizeof held.name, "%s", params && params->name ? params->name : "");
     *subscriber = &held;
     driver()->on_call(on_call, NULL);

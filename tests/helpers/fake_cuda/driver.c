@@ -168,7 +168,7 @@ static void call_hook(struct call_site *site)
     fake_cuda_hook_fn *hook = __atomic_load_n(&fake.hook, __ATOMIC_ACQUIRE); /* another thread may remove it */
 
     if (hook)
-        hook(&site->call, fake.hook_user);
+        hook(&site->call, __atomic_load_n(&fake.hook_user, __ATOMIC_ACQUIRE));
 }
 
 void hook_enter(struct call_site *site, const char *name, uint32_t cbid, const void *params, const char *symbol)
@@ -439,8 +439,8 @@ int cuGetProcAddress_v2(const char *symbol, void **fn, int version, uint64_t fla
 
 static void on_call(fake_cuda_hook_fn *fn, void *user)
 {
-    fake.hook_user = user;
-    fake.hook = fn;
+    __atomic_store_n(&fake.hook_user, user, __ATOMIC_RELEASE);
+    __atomic_store_n(&fake.hook, fn, __ATOMIC_RELEASE);
 }
 
 static void on_load(fake_cuda_load_fn *fn, void *user)
