@@ -72,7 +72,7 @@ TAP_MORE  := $(wildcard kernels/adapters/*.c) kernels/gpucode/mangled.c kernels/
 HAVE_LIBS := $(if $(TDK_SRCS),$(LIB)/libtdkernels.so) $(if $(TAP_SRCS),$(LIB)/libtapedeck-tap.so)
 
 .DEFAULT_GOAL := all
-.PHONY: torture lint help deps all config check tests demo bench bench-detect live live-quick live-llamacpp live-vllm live-gpu-kernels install clean bugs fuzz fuzz-programs
+.PHONY: torture lint help deps all config check check-threads run-threads tests demo bench bench-detect live live-quick live-llamacpp live-vllm live-gpu-kernels install clean bugs fuzz fuzz-programs
 .SECONDARY:
 
 help: ## this list
@@ -225,6 +225,13 @@ check: all $(TESTS) ## build everything and run every test; SAN=address,undefine
 	@BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) O=$(abspath $(O)) SAN='$(SAN)' bash tests/run.sh $(if $(UPDATE),--update) $(ONLY)
 
 tests: all $(TESTS)
+
+# tests/threads.list names what runs threads.
+check-threads: ## what runs threads, under ThreadSanitizer (ONLY=word)
+	@$(MAKE) --no-print-directory SAN=thread O=build/threads run-threads
+
+run-threads: all $(HELPERS) $(HELPER_LIBS) $(LIB)/td_kernels.simt.so $(addprefix $(O)/tests/,$(shell grep -s '^unit/' tests/threads.list))
+	@BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) O=$(abspath $(O)) SAN='$(SAN)' bash tests/run.sh --list tests/threads.list $(ONLY)
 
 demo: ## the main job on the embedded server: record, break a kernel, replay, and see it named
 	@sh demo/deps.sh --quiet $(DEB)

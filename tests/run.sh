@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # run.sh - run the unit tests, the fuzzers on their corpora, and the end-to-end cases. The last line
 # gives the counts.
-# usage: BIN=.. LIB=.. O=.. [JOBS=N] tests/run.sh [--update] [WORD]     (called by `make check`)
+# usage: BIN=.. LIB=.. O=.. [JOBS=N] tests/run.sh [--update] [--list FILE] [WORD]     (called by `make check`)
 #   WORD      run only the tests whose path contains WORD
+#   --list    run only the tests whose names FILE holds, one a line (`make check-threads`); a name
+#             that is no test's fails
 #   --update  write each case's output to its file `expected`
 #   JOBS      number of tests that run at once (default: number of cores, at most 4)
 # A case is tests/e2e/NNN-what/cmd. bash runs it in an empty folder with ROOT, BIN, LIB, O and T
@@ -19,7 +21,17 @@ JOBS=${JOBS:-$((cores < 4 ? cores : 4))}
 case $JOBS in '' | *[!0-9]* | 0*) echo "run.sh: JOBS=$JOBS: a number from 1" >&2; exit 2 ;; esac
 update=
 [ "${1:-}" = --update ] && { update=1; shift; }
+list= list_file=
+[ "${1:-}" = --list ] && { list_file=$2; list=$(sed 's/ *#.*//; /^$/d' "$2") || exit 2; shift 2; }
 only=${1:-}
+case ${SAN:-} in *thread*) threads=1 ;; *) threads= ;; esac
+# The runtime of gcc 12 ends a program whose memory lies where it does not expect it ("unexpected
+# memory mapping"); with more random bits in addresses than 28 that is chance. Without randomness
+# it never happens.
+if [ -n "$threads" ] && [ -z "${TD_SAME_ADDRESSES:-}" ] && [ "$(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || echo 99)" -gt 28 ]; then
+    setarch -R true 2>/dev/null || { echo 'run.sh: ThreadSanitizer needs "setarch -R", which is not allowed here, or: sysctl vm.mmap_rnd_bits=28' >&2; exit 1; }
+    TD_SAME_ADDRESSES=1 exec setarch -R bash "$0" ${update:+--update} ${list_file:+--list "$list_file"} $only
+fi
 scratch=$(mktemp -d) || exit 1
 # Reports wrap and cut at 100 columns, and name programs, builds and fixtures: links of one length
 # make what a case prints the same wherever the tree lies.
@@ -31,6 +43,17 @@ set -m # each job has its own process group, and SIGINT as a program at a termin
 trap 'kill -TERM $(jobs -p | sed "s/^/-/") 2>/dev/null; rm -rf "$scratch" "$links"' EXIT
 trap 'exit 130' INT TERM
 
+# ThreadSanitizer writes what it finds to a file a process: nobody sees the standard error, or the
+# exit code, of a server that is killed. A file, however the test itself ended, is a failure.
+races() { # add the outcome of a test NAME that ended: 1 when a race was found
+    [ -n "$threads" ] || return 0
+    cat "$dir"/tsan.* >"$dir/races" 2>/dev/null
+    [ -s "$dir/races" ] || return 0
+    head -n 70 "$dir/races"
+    fail "$1 ($(grep -c '^SUMMARY: ThreadSanitizer' "$dir/races") races)"
+    return 1
+}
+
 # Called in a test's own process: add the outcome to the tally in its folder $dir.
 pass() { echo "passed $1" >>"$dir/tally"; }
 skip() { echo "skipped ${2:-1} $1" >>"$dir/tally"; }
@@ -41,6 +64,7 @@ unit() { # one cmocka program; counts its tests
     name=$(basename "$1")
     (cd "$ROOT" && timeout --foreground -k 5 600 "$1") >"$dir/out" 2>&1
     rc=$?
+    races "$name" || return
     ok=$(grep -c '^\[       OK \]' "$dir/out")
     bad=$(grep -c '^\[  FAILED  \] [a-z].*[^:]$' "$dir/out")
     skipped=$(grep -c '^\[  SKIPPED \] [a-z]' "$dir/out")
@@ -76,6 +100,7 @@ e2e() {
     mkdir "$dir/work"
     (cd "$dir/work" && T=$case timeout --foreground -k 5 600 bash "$case/cmd") >"$dir/out" 2>"$dir/err"
     rc=$?
+    races "$name" || return
     if [ $rc -eq 77 ]; then
         skip "$name: $(tail -n 1 "$dir/out")"
         printf '  skip  %s: %s\n' "$name" "$(tail -n 1 "$dir/out")"
@@ -111,6 +136,7 @@ begin() {
     (
         dir=$scratch/$started
         mkdir "$dir"
+        [ -z "$threads" ] || export TSAN_OPTIONS="log_path=$dir/tsan suppressions=$ROOT/tests/threads.supp die_after_fork=0 ${TSAN_OPTIONS:-}"
         "$@" >"$dir/shown" 2>&1
         end_group
         rm -rf "$dir/work"
@@ -123,7 +149,14 @@ show() { # print the output of tests that have ended, in the order of their star
     while [ -e "$scratch/$((shown + 1))/done" ]; do cat "$scratch/$((++shown))/shown"; done
 }
 
-match() { [ -z "$only" ] || [[ $1 == *"$only"* ]]; }
+match() {
+    [ -z "$only" ] || [[ $1 == *"$only"* ]] || return 1
+    [ -n "$list" ] || return 0
+    local name=${1#"$ROOT/tests/"}
+    name=${name#"$O/tests/"}
+    grep -qx -- "${name%/cmd}" <<<"$list" && listed+=("${name%/cmd}")
+}
+listed=()
 for t in $(cd "$ROOT" && find tests/unit -name 'test_*.c' | sort); do
     t=$O/${t%.c}
     match "$t" && begin unit "$t"
@@ -140,6 +173,9 @@ done
 wait
 show
 lost=0
+for name in $list; do # misspelt, or renamed
+    [ -n "$only" ] || [[ " ${listed[*]} " == *" $name "* ]] || { echo "failed: no test is named $name"; lost=$((lost + 1)); }
+done
 for i in $(seq $started); do # a test whose shell died has written no tally
     [ ! -e "$scratch/$i/done" ] || [ "$i" -le $shown ] || cat "$scratch/$i/shown"
     [ -e "$scratch/$i/done" ] || { cat "$scratch/$i/shown" 2>/dev/null; echo "failed: ${names[i]} did not come to an end"; lost=$((lost + 1)); rm -f "$scratch/$i/tally"; }
