@@ -12,6 +12,7 @@
 
 #include "common/fs.h"
 #include "common/temp_file.h"
+#include "common/temp_sweep.h"
 
 #define MAX_LINKS 40 /* as the kernel */
 
@@ -188,6 +189,7 @@ static int write_replacing(const struct target *t, const void *data, size_t n, s
 
     if (t->exists && access(t->path, W_OK)) /* a file that is read-only stays */
         return td_fail(err, TD_EIO, "%s: cannot open for writing: %s", t->path, strerror(errno));
+    td_temp_sweep_beside(t->path);
     fd = td_temp_open(t->path, 0666, tmp, NULL);
     if (fd < 0 && t->exists)
         return write_in_place(t, data, n, err);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -46,8 +47,10 @@ int td_temp_open(const char *path, mode_t mode, char out[TD_PATH_MAX], struct td
         if (rc)
             return rc;
         fd = open(out, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
-        if (fd >= 0)
+        if (fd >= 0) {
+            flock(fd, LOCK_EX | LOCK_NB); /* it has an owner: temp_sweep.h */
             return fd;
+        }
         if (errno != EEXIST)
             break;
     }

@@ -15,7 +15,7 @@
 /* Write a new temporary name in the folder of `path` into out. Nothing is created.
  * TD_ELIMIT: path too long. */
 int td_temp_name(const char *path, char out[TD_PATH_MAX], struct td_error *err);
-/* Create a file under such a name, open for reading and writing. Returns the descriptor, or TD_E*:
+/* Create a file under such a name, open for reading and writing, and lock it (temp_sweep.h). Returns the descriptor, or TD_E*:
  * TD_EIO names the path that is to be written, and the cause. */
 int td_temp_open(const char *path, mode_t mode, char out[TD_PATH_MAX], struct td_error *err);
 /* Give the temporary file, which is synced, the name `path`, and sync the folder. On failure the

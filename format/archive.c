@@ -19,6 +19,7 @@
 #include "common/progress.h"
 #include "common/tar_head.h"
 #include "common/temp_file.h"
+#include "common/temp_sweep.h"
 #include "format/manifest.h"
 #include "format/sink.h"
 
@@ -116,6 +117,7 @@ int td_archive_pack(const char *dir, const char *out, struct td_error *err)
     }
     z->name = out;
     z->c = ZSTD_createCCtx();
+    td_temp_sweep_beside(out);
     z->fd = td_temp_open(out, 0600, tmp, err);
     if (z->fd < 0) {
         rc = z->fd;

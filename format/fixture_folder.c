@@ -14,6 +14,7 @@
 
 #include "common/fixture_lock.h"
 #include "common/log.h"
+#include "common/temp_folder.h"
 #include "format/archive.h"
 #include "format/lfs.h"
 #include "format/manifest.h"
@@ -23,7 +24,7 @@
 
 /* What was unpacked. A signal handler walks the list: an entry is complete before it is counted,
  * and never changes afterwards. */
-static struct unpacked { char pack[TD_PATH_MAX]; char dir[MAX_DIR]; } *unpacked[MAX_PACKS];
+static struct unpacked { char pack[TD_PATH_MAX]; char dir[MAX_DIR]; int lock; } *unpacked[MAX_PACKS];
 static volatile sig_atomic_t n_unpacked;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pid_t owner; /* a child that was forked must not remove its parent's folders */
@@ -123,9 +124,8 @@ static int make_folder(const char *pack, struct unpacked **out, struct td_error 
     if (!u)
         return td_fail(err, TD_ELIMIT, "%s: more than %d packs at once; {fixture} unpack them", pack,
                        MAX_PACKS);
-    if (snprintf(u->dir, sizeof u->dir, "%s/tapedeck-pack-XXXXXX", tmp && *tmp ? tmp : "/tmp") >=
-            (int)sizeof u->dir ||
-        snprintf(u->pack, sizeof u->pack, "%s", pack) >= (int)sizeof u->pack || !mkdtemp(u->dir)) {
+    if (snprintf(u->pack, sizeof u->pack, "%s", pack) >= (int)sizeof u->pack ||
+        td_temp_folder_make(TD_TEMP_PACK, u->dir, sizeof u->dir, &u->lock)) {
         td_fail(err, TD_EIO, "%s: cannot make a folder to unpack %s: %s; set TMPDIR to another",
                 tmp && *tmp ? tmp : "/tmp", pack, strerror(errno));
         free(u);

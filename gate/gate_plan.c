@@ -9,8 +9,8 @@
 
 #include "common/fixture_folders.h"
 #include "common/log.h"
+#include "common/temp_folder.h"
 #include "gate/run.h"
-#include "gate/temporary.h"
 #include "report/report_names.h"
 
 static bool name_is_taken(const struct td_gate_plan *p, const char *name)
@@ -149,8 +149,11 @@ static int make_root(struct td_gate_plan *p, struct td_error *err)
             return err->code;
         return p->opt->artifacts ? td_fixture_folder_mark_artifacts(wanted, err) : TD_OK;
     }
-    p->temporary = !td_temporary_make(p->folder, sizeof p->folder, &p->lock, err);
-    return p->temporary ? TD_OK : err->code;
+    p->temporary = !td_temp_folder_make(TD_TEMP_GATE, p->folder, sizeof p->folder, &p->lock);
+    return p->temporary ? TD_OK
+                        : td_fail(err, TD_EIO,
+                                  "%s: cannot make a temporary folder (set TMPDIR, or use --keep DIR)",
+                                  p->folder);
 }
 
 /* One fixture uses the folder itself; several have a folder each. */
