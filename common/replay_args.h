@@ -26,8 +26,13 @@
 #define TD_REPLAY_HEADER(type, value)                                                              \
     {"header", 'H', type, value, "NAME:VALUE",                                                     \
      "send this header with every request; its value is overwritten in what is written (may be "   \
-     "repeated)",                                                                                  \
+     "repeated; @FILE: a header a line, which nobody sees in the list of processes)",              \
      0, 0}
+#define TD_REPLAY_MAX_BODY(type, value)                                                            \
+    {"max-body", 0, type, value, "MIB",                                                            \
+     "longest answer that is read; a longer one is cut off and counts as failed (default 256; "    \
+     "what is not streamed: 64 at most)",                                                          \
+     1, 65536}
 #define TD_REPLAY_SHOW_HEADER(type, value)                                                         \
     {"show-header", 0, type, value, "NAME",                                                        \
      "of a header given by -H: it is no secret, keep its value (may be repeated)", 0, 0}

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "common/header_file.h"
 #include "format/secret_names.h"
 
 /* The value is not shown: it may be a key. */
@@ -39,10 +40,10 @@ static int check_shown(const struct td_arg_list *headers, const char *name, stru
     return td_fail(err, TD_EINVAL, "--show-header %s: no such header is given by --header", name);
 }
 
-int td_header_args_check(const struct td_arg_list *headers, const struct td_arg_list *show, const struct td_arg_list *redact,
+int td_header_args_check(struct td_arg_list *headers, const struct td_arg_list *show, const struct td_arg_list *redact,
                          struct td_error *err)
 {
-    int i, rc = TD_OK;
+    int i, rc = td_header_file_expand(headers, err);
 
     for (i = 0; !rc && i < headers->n; i++)
         rc = check_header(headers->item[i], err);

@@ -5,9 +5,9 @@
 
 #include "common/args.h"
 
-/* Check -H, --show-header and --redact-header; the latter may be NULL. TD_EINVAL: no NAME:VALUE, a name
+/* Read -H @FILE, and check -H, --show-header and --redact-header; the latter may be NULL. TD_EINVAL: no NAME:VALUE, a name
  * that is none, a header to show that was not given, or that is always a secret. */
-int td_header_args_check(const struct td_arg_list *headers, const struct td_arg_list *show, const struct td_arg_list *redact,
+int td_header_args_check(struct td_arg_list *headers, const struct td_arg_list *show, const struct td_arg_list *redact,
                          struct td_error *err);
 
 #endif

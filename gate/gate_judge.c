@@ -71,9 +71,15 @@ static void add_list(struct td_command *c, const char *option, const struct td_a
 
 static void add_headers(struct td_command *c, const struct td_gate_options *o)
 {
-    add_list(c, "--header", &o->headers);
+    c->headers = &o->headers;
     add_list(c, "--show-header", &o->show_headers);
     add_list(c, "--redact-header", &o->redact_headers);
+}
+
+static void add_max_body(struct td_command *c, const struct td_gate_options *o, char text[32])
+{
+    snprintf(text, 32, "%lld", (long long)o->max_body_mib);
+    td_command_opt(c, "--max-body", o->max_body_mib ? text : NULL);
 }
 
 static void add_flag(struct td_command *c, const char *option, bool given)
@@ -98,7 +104,7 @@ static int replay(const struct td_gate_options *o, const char *fixture, const ch
                   bool with_ops, const char *output, const char *what, struct td_error *err)
 {
     struct td_command c;
-    char wait[32];
+    char wait[32], max_body[32];
 
     if (td_command_init(&c, "replay", err))
         return err->code;
@@ -115,6 +121,7 @@ static int replay(const struct td_gate_options *o, const char *fixture, const ch
         add_wait(&c, o->wait, wait, sizeof wait);
         add_headers(&c, o);
         add_list(&c, "--allow-path", &o->allow_paths);
+        add_max_body(&c, o, max_body);
     }
     if (with_ops) {
         td_command_opt(&c, "--build", o->build);
@@ -274,7 +281,7 @@ static int find_suite(char *suite, size_t n, struct td_error *err)
 /* TD_OK: there is a recording, whatever the requests came to; differ reports that. */
 static int record_smoke(const struct td_gate_options *o, const char *output, struct td_error *err)
 {
-    char suite[TD_PATH_MAX], manifest[TD_PATH_MAX], wait[32];
+    char suite[TD_PATH_MAX], manifest[TD_PATH_MAX], wait[32], max_body[32];
     struct td_command c;
     int rc;
 
@@ -289,6 +296,7 @@ static int record_smoke(const struct td_gate_options *o, const char *output, str
     add_wait(&c, o->wait, wait, sizeof wait);
     td_command_opt(&c, "--api", o->api);
     add_headers(&c, o);
+    add_max_body(&c, o, max_body);
     td_command_opt(&c, "-o", output);
     add_flag(&c, "--quiet", td_log_quiet());
     rc = run_program(o, &c, "record", err);

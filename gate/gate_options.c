@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/header_file.h"
 #include "common/invocation.h"
 #include "common/log.h"
 #include "common/replay_args.h"
@@ -63,6 +64,7 @@ static const struct td_arg OPTIONS[] = {
     TD_REPLAY_SHOW_HEADER(TD_ARG_LIST, &given.show_headers),
     TD_REPLAY_REDACT_HEADER(TD_ARG_LIST, &given.redact_headers),
     TD_REPLAY_ALLOW_PATH(TD_ARG_LIST, &given.allow_paths),
+    TD_REPLAY_MAX_BODY(TD_ARG_I64, &given.max_body_mib),
     TD_REPLAY_ONLY(TD_ARG_LIST, &given.only),
     TD_REPLAY_MAX_OPS(TD_ARG_STR, &given.max_ops),
     TD_REPLAY_OP_REPEAT(TD_ARG_STR, &given.op_repeat, 0),
@@ -177,6 +179,8 @@ int td_gate_options_read(struct td_gate_options *o, int argc, char **argv)
         return rc > 0 ? TD_EXIT_OK : usage_error(err.msg);
     given.operand = args.rest;
     given.n_operands = args.n_rest;
+    if (td_header_file_expand(&given.headers, &err))
+        return usage_error(err.msg);
     rc = read_fail_on(&given.fail_on);
     if (!rc && !given.explain_policy)
         rc = check_usage(&given);

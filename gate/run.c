@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/fs.h"
+#include "common/header_file.h"
 #include "common/log.h"
 #include "common/memory.h"
 #include "common/proc.h"
@@ -52,6 +53,20 @@ void td_command_opt(struct td_command *c, const char *option, const char *value)
         return;
     td_command_add(c, option);
     td_command_add(c, value);
+}
+
+/* Have the program read its headers from a descriptor; -1: it has none. */
+static int add_headers(struct td_command *c, char option[40], int *fd, struct td_error *err)
+{
+    *fd = -1;
+    if (!c->headers || !c->headers->n)
+        return TD_OK;
+    *fd = td_header_file_make(c->headers, err);
+    if (*fd < 0)
+        return TD_EIO;
+    snprintf(option, 40, "@/dev/fd/%d", *fd);
+    td_command_opt(c, "--header", option);
+    return TD_OK;
 }
 
 /* ---- listening ------------------------------------------------------------------------------- */
@@ -173,23 +188,24 @@ static int start(struct td_command *c, enum td_run_output output, struct td_proc
 {
     struct td_proc_options o = {
         .argv = c->argv, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1, .ends_with_us = true};
-    int fds[2] = {-1, -1}, keep[2] = {-1, -1}, nowhere = -1, rc;
-    char variable[64], *env[] = {variable, NULL};
+    int fds[2] = {-1, -1}, keep[3] = {-1, -1, -1}, nowhere = -1, headers, rc;
+    char variable[64], *env[] = {variable, NULL}, option[40];
 
     *from = -1;
-    if (c->failed)
-        return td_fail(err, TD_ELIMIT, "more than %d arguments for %s", TD_RUN_MAX_ARGS,
-                       c->program);
     if (output == TD_RUN_DROP && (nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC)) < 0)
         return td_fail(err, TD_EIO, "/dev/null: %s", strerror(errno));
+    rc = add_headers(c, option, &headers, err);
+    keep[0] = headers;
     o.stdout_fd = output == TD_RUN_TO_STDERR ? STDERR_FILENO : nowhere;
-    if (pipe2(fds, O_CLOEXEC)) {
+    o.keep_fds = keep;
+    if (c->failed)
+        rc = td_fail(err, TD_ELIMIT, "more than %d arguments for %s", TD_RUN_MAX_ARGS, c->program);
+    if (!rc && pipe2(fds, O_CLOEXEC)) {
         rc = td_fail(err, TD_EIO, "pipe: %s", strerror(errno));
-    } else {
+    } else if (!rc) {
         if (isatty(STDERR_FILENO)) {
             snprintf(variable, sizeof variable, TD_LOG_ERROR_VARIABLE "=%d", fds[1]);
-            keep[0] = fds[1];
-            o.keep_fds = keep;
+            keep[headers >= 0] = fds[1];
             o.extra_env = env;
         } else {
             o.stderr_fd = fds[1];
@@ -202,6 +218,8 @@ static int start(struct td_command *c, enum td_run_output output, struct td_proc
         close(fds[1]);
     if (nowhere >= 0)
         close(nowhere);
+    if (headers >= 0)
+        close(headers);
     return rc;
 }
 

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/error.h"
+#include "common/args.h"
 
 #define TD_RUN_MAX_ARGS 400
 
@@ -16,6 +16,8 @@ struct td_command {
     char program[4096];
     char *argv[TD_RUN_MAX_ARGS + 1]; int argc; /* NULL-terminated; argv[0] is program */
     bool failed;                               /* too many arguments; td_run() reports it */
+    const struct td_arg_list *headers;         /* given by a descriptor, for the command line can be
+                                                  seen by everybody; NULL: none */
 };
 /* Find the program. TD_ENOTFOUND: it is not there. */
 int td_command_init(struct td_command *c, const char *program, struct td_error *err);

@@ -56,7 +56,9 @@ static const struct td_arg table[] = {
     {"api", 0, TD_ARG_STR, &given.api, "auto|vllm|openai|llamacpp|sglang",
      "the server's dialect (default auto)", 0, 0},
     {"header", 'H', TD_ARG_LIST, &given.headers, "NAME:VALUE",
-     "sent with every request, and overwritten in the fixture; may be given again", 0, 0},
+     "sent with every request, and overwritten in the fixture; may be given again; @FILE: a header a "
+     "line, which nobody sees in the list of processes",
+     0, 0},
     {"show-header", 0, TD_ARG_LIST, &given.show_headers, "NAME",
      "of a header given by -H: it is no secret, keep its value", 0, 0},
     {"redact-header", 0, TD_ARG_LIST, &given.redact_headers, "NAME",

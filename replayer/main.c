@@ -229,10 +229,7 @@ static int run_command_line(int argc, char **argv)
          "have the server score the recorded answers token by token, if the recording has scores "
          "(default on)",
          0, 0},
-        {"max-body", 0, TD_ARG_I64, &o.max_body_mib, "MIB",
-         "longest answer that is read; a longer one is cut off and counts as failed (default 256; what "
-         "is not streamed: 64 at most)",
-         1, 65536},
+        TD_REPLAY_MAX_BODY(TD_ARG_I64, &o.max_body_mib),
         {"timeout", 't', TD_ARG_NUM, &o.timeout_s, "S",
          "longest wait for one answer, and for the model to load (default 600)", 0.1, 86400},
         TD_REPLAY_BUILD(TD_ARG_STR, &o.build),
