@@ -99,6 +99,19 @@ static void add_wait(struct td_command *c, int64_t wait, char *text, size_t n)
         td_command_add(c, text);
 }
 
+/* Does this run judge speed? So it does unless --lanes names others only. */
+static bool judges_speed(const struct td_gate_options *o)
+{
+    const char *p = o->lanes, *end;
+
+    for (; p && *p; p = *end ? end + 1 : end) {
+        end = strchrnul(p, ',');
+        if (end - p == 5 && !strncmp(p, "speed", 5))
+            return true;
+    }
+    return !o->lanes;
+}
+
 /* Replay the requests on `server` (NULL: none) and, when with_ops, the ops on the build. */
 static int replay(const struct td_gate_options *o, const char *fixture, const char *server,
                   bool with_ops, const char *output, const char *what, struct td_error *err)
@@ -131,6 +144,8 @@ static int replay(const struct td_gate_options *o, const char *fixture, const ch
         td_command_opt(&c, "--max-ops", o->max_ops);
         td_command_opt(&c, "--op-repeat", o->op_repeat);
         td_command_opt(&c, "--deadline", o->deadline);
+        if (o->baseline_build && !judges_speed(o))
+            td_command_opt(&c, "--op-timing", "off"); /* timing takes longer than all else */
         add_list(&c, "--only", &o->only);
         add_list(&c, "--build-env", &o->build_env);
         add_list(&c, "--baseline-env", &o->baseline_env);

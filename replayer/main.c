@@ -141,7 +141,8 @@ static int check_allow_paths(const struct td_arg_list *paths, struct td_error *e
 }
 
 static int check_options(struct td_replay_options *o, const char *shard, const char *timing,
-                         const char *guard, const char *scores, struct td_error *err)
+                         const char *guard, const char *op_timing, const char *scores,
+                         struct td_error *err)
 {
     if (shard && td_shard_parse(shard, &o->shard, err))
         return err->code;
@@ -150,6 +151,9 @@ static int check_options(struct td_replay_options *o, const char *shard, const c
     if (strcmp(guard, "on") && strcmp(guard, "off"))
         return td_fail(err, TD_EINVAL, "--guard: \"%s\" is neither on nor off", guard);
     o->guard = !strcmp(guard, "on");
+    if (strcmp(op_timing, "on") && strcmp(op_timing, "off"))
+        return td_fail(err, TD_EINVAL, "--op-timing: \"%s\" is neither on nor off", op_timing);
+    o->op_timing = !strcmp(op_timing, "on");
     if (strcmp(scores, "on") && strcmp(scores, "off"))
         return td_fail(err, TD_EINVAL, "--scores: \"%s\" is neither on nor off", scores);
     o->scores = !strcmp(scores, "on");
@@ -209,7 +213,8 @@ static int run_command_line(int argc, char **argv)
         {"TD_KERNEL", "of libtdkernels.so: the variant to run (default: the fastest on this CPU)"},
         {NULL, NULL},
     };
-    const char *shard = NULL, *timing = "asap", *guard = "on", *scores = "on", *kernels = NULL;
+    const char *shard = NULL, *timing = "asap", *guard = "on", *op_timing = "on",
+               *scores = "on", *kernels = NULL;
     const struct td_arg table[] = {
         {"out", 'o', TD_ARG_STR, &o.output, "DIR",
          "the fixture to write (default: fixtures/replay-MODEL-TIME)", 0, 0},
@@ -244,6 +249,8 @@ static int run_command_line(int argc, char **argv)
         TD_REPLAY_CHECKPOINT(TD_ARG_STR, &o.checkpoint),
         {"guard", 0, TD_ARG_STR, &guard, "on|off",
          "catch accesses beyond a tensor's end by a forbidden page (default on)", 0, 0},
+        {"op-timing", 0, TD_ARG_STR, &op_timing, "on|off",
+         "time the kernels of --build beside those of --baseline-build (default on)", 0, 0},
         TD_REPLAY_DEADLINE(TD_ARG_NUM, &o.deadline_s),
         {"shard", 0, TD_ARG_STR, &shard, "I/N",
          "replay part I of N of the ops; part 1 also sends the requests", 0, 0},
@@ -278,7 +285,7 @@ static int run_command_line(int argc, char **argv)
     if (rc > 0)
         return TD_EXIT_OK;
     if (!rc)
-        rc = check_options(&o, shard, timing, guard, scores, &err);
+        rc = check_options(&o, shard, timing, guard, op_timing, scores, &err);
     if (!rc && kernels)
         rc = check_listing(&o, &args, &err);
     else if (!rc && (args.n_rest != 1 || args.command))

@@ -280,8 +280,8 @@ static int run_op(struct op_replay *j, struct td_op_item *it, struct td_error *e
     if (rc)
         return rc;
     it->has_baseline = true;
-    if (!it->without_reference && is_due_for_timing(j, it) && it->candidate.status == TD_RUN_OK &&
-        it->baseline.status == TD_RUN_OK) {
+    if (j->opt->op_timing && !it->without_reference && is_due_for_timing(j, it) &&
+        it->candidate.status == TD_RUN_OK && it->baseline.status == TD_RUN_OK) {
         show_op(j, it, "timing both builds");
         if (td_op_timing_measure(&j->builds->baseline, &j->builds->candidate, &it->call,
                                  (uint64_t)it->rec.op, &it->speed, &slow))

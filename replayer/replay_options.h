@@ -29,6 +29,7 @@ struct td_replay_options {
     struct td_arg_list allow_paths;      /* requests to these are sent, too (allowed_requests.h) */
     struct td_shard shard;
     bool guard;
+    bool op_timing;                      /* time ops in both builds, when there are two */
     bool scores;                         /* have the server score the recorded answers, if the
                                             recording has scores */
     double deadline_s;                   /* of one stage of an op's run */
