@@ -173,6 +173,15 @@ static void print_launches(const struct td_tap_client_state *ops, FILE *to)
     print_graphs(ops, to);
 }
 
+static void print_operators(const struct td_tap_client_state *ops, FILE *to)
+{
+    if (ops->operators)
+        fprintf(to,
+                "torch    %lld operators were called %lld times: counted by name, not recorded "
+                "(fixture show -v)\n",
+                (long long)ops->operators, (long long)ops->operator_calls);
+}
+
 static void print_ops(const struct td_tap_client_state *ops, bool all, FILE *to)
 {
     const struct td_coverage c = coverage_of(ops);
@@ -204,10 +213,11 @@ void td_recording_summary_print(struct td_recording_summary *s, size_t prompts,
             "tokens", "TTFT median", "ITL median", "tokens/s");
     print_phase(&s->phase[TD_PHASE_TIMED], "timed", prompts, to);
     print_phase(&s->phase[TD_PHASE_TAPPED], "tapped", prompts, to);
-    if (ops)
-        print_ops(ops, all, to);
-    if (ops)
-        print_launches(ops, to);
-    else
+    if (!ops) {
         fprintf(to, "ops      none: %s\n", no_tap);
+        return;
+    }
+    print_ops(ops, all, to);
+    print_launches(ops, to);
+    print_operators(ops, to);
 }

@@ -1,4 +1,5 @@
-/* torch_abi.h - the part of PyTorch's C interface that reads a tensor, and how C++ passes one.
+/* torch_abi.h - the part of PyTorch's C interface that reads a tensor and registers operators, and
+ * how C++ passes a tensor.
  * SPDX-License-Identifier: Apache-2.0
  *
  * Source: torch/csrc/inductor/aoti_torch/c/shim.h and torch/csrc/stable/c/shim.h, stable by design:
@@ -44,5 +45,38 @@ typedef int32_t td_torch_get_enum(td_torch_tensor, int32_t *value);
  * memory to write in: it warns of a tensor that is being traced, and gives a tensor that shares
  * memory a copy of its own. */
 typedef int32_t td_torch_get_data(td_torch_tensor, void **data);
+
+/* ---- operators ------------------------------------------------------------------------------- */
+
+/* A value on an operator's stack (StableIValue). Its low bytes hold a bool, an int64_t, a double, a
+ * tensor's handle, or the number of a dtype; an optional value is 0 or the address of such a value.
+ * Source: torch/csrc/stable/stableivalue_conversions.h. */
+typedef uint64_t td_torch_value;
+/* An operator's implementation. It takes its arguments off stack[n_args]; its results lie in
+ * stack[n_results] after it. */
+typedef void td_torch_boxed(td_torch_value *stack, uint64_t n_args, uint64_t n_results);
+typedef void *td_torch_library;       /* TorchLibraryHandle */
+
+/* Each returns 0, or an error. */
+/* aoti_torch_library_init_def, _init_fragment */
+typedef int32_t td_torch_init(const char *ns, const char *file, uint32_t line,
+                              td_torch_library *library);
+/* aoti_torch_library_init_impl */
+typedef int32_t td_torch_init_impl(const char *ns, const char *key, const char *file, uint32_t line,
+                                   td_torch_library *library);
+typedef int32_t td_torch_def(td_torch_library library, const char *schema); /* _library_def */
+/* torch_library_def_with_tags, since torch 2.12 */
+typedef int32_t td_torch_def_tags(td_torch_library library, const char *schema, const int32_t *tags,
+                                  int32_t n_tags);
+/* aoti_torch_library_impl */
+typedef int32_t td_torch_impl(td_torch_library library, const char *name, td_torch_boxed *fn);
+/* torch_library_impl, since torch 2.10; version: of the torch that the library was built with */
+typedef int32_t td_torch_impl_version(td_torch_library library, const char *name,
+                                      td_torch_boxed *fn, uint64_t version);
+typedef int32_t td_torch_delete(td_torch_library library); /* aoti_torch_delete_library_object */
+
+/* aoti_torch_abi_version: torch's version. The highest byte is the major number, the next one the
+ * minor number. */
+typedef uint64_t td_torch_version(void);
 
 #endif

@@ -13,7 +13,8 @@
     X(ggml) \
     X(cuda) \
     X(hip) \
-    X(vllm)
+    X(vllm) \
+    X(torch)
 
 #pragma GCC visibility push(hidden)
 #define TAP_DECLARE_FRONT(front) extern const struct tap_front tap_front_##front;

@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Calls go one way: tap_client (open, arm, disarm, close) -> client_pump (the threads) ->
- * read_rings -> read_ops, read_steps, read_weights, kernel_counts, flight_facts -> store_weights,
- * client_ledger, wanted_layers, received_op. */
+ * read_rings -> read_ops, read_steps, read_weights, kernel_counts,
+ * operator_counts, flight_facts -> store_weights, client_ledger, wanted_layers, received_op. */
 #ifndef TD_RECORDER_TAP_CLIENT_CLIENT_STATE_H
 #define TD_RECORDER_TAP_CLIENT_CLIENT_STATE_H
 
@@ -14,6 +14,7 @@
 #include "recorder/tap_client/flight_facts.h"
 #include "recorder/tap_client/kernel_counts.h"
 #include "recorder/tap_client/layer_filter.h"
+#include "recorder/tap_client/operator_counts.h"
 #include "recorder/tap_client/request_ids.h"
 #include "recorder/tap_client/step_rows.h"
 #include "recorder/tap_client/tap_client_options.h"
@@ -36,6 +37,7 @@ struct td_tap_client {
     atomic_int waiting;               /* threads that wait for `lock`: a busy pump lets them in */
     int64_t next_op;
     struct client_kernels kernels;
+    struct client_operators operators;
     struct td_layer_filter *filter;   /* NULL: all layers are wanted */
     bool nameless;                    /* the filter dropped ops because they have no name */
     struct client_flight flight;

@@ -22,7 +22,8 @@ static bool read_record(struct td_tap_client *c, struct client_tap *tap, struct 
                                    [TAP_REC_WEIGHT] = sizeof(struct tap_weight),
                                    [TAP_REC_OP] = sizeof(struct tap_op),
                                    [TAP_REC_KERNEL] = sizeof(struct tap_kernel),
-                                   [TAP_REC_DUMP] = sizeof(struct tap_dump)};
+                                   [TAP_REC_DUMP] = sizeof(struct tap_dump),
+                                   [TAP_REC_OPERATOR] = sizeof(struct tap_operator)};
     union {
         struct tap_rec rec;
         struct tap_step step;
@@ -30,10 +31,11 @@ static bool read_record(struct td_tap_client *c, struct client_tap *tap, struct 
         struct tap_op op;
         struct tap_kernel kernel;
         struct tap_dump dump;
+        struct tap_operator operator;
     } head;
     unsigned type = ((const volatile struct tap_rec *)at)->type;
 
-    if (type < TAP_REC_STEP || type > TAP_REC_DUMP || size < least[type])
+    if (type < TAP_REC_STEP || type > TAP_REC_OPERATOR || size < least[type])
         return false;
     memcpy(&head, at, least[type]);
     __asm__ volatile("" ::: "memory"); /* what is read of `head` from here on is never read from the ring again */
@@ -46,6 +48,8 @@ static bool read_record(struct td_tap_client *c, struct client_tap *tap, struct 
         return client_kernels_read(&c->kernels, &head.kernel);
     if (type == TAP_REC_DUMP)
         return client_flight_read_dump(&c->flight, c->opt.writer, (int)tap->pid, &head.dump);
+    if (type == TAP_REC_OPERATOR)
+        return client_operators_read(&c->operators, &head.operator);
     return client_read_op(c, tap, r, &head.op, at);
 }
 

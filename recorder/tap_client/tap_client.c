@@ -333,6 +333,7 @@ static void write_rest(struct td_tap_client *c)
     if (c->unseen)
         td_writer_fact_str(c->opt.writer, "tap", "unseen", c->unseen);
     client_kernels_facts(&c->kernels, c->opt.writer);
+    client_operators_facts(&c->operators, c->opt.writer);
     client_images_store(c);
     client_flight_facts(&c->flight, c->mode.flight_mib, c->opt.writer);
 }
@@ -344,6 +345,7 @@ static void free_client(struct td_tap_client *c)
     for (i = 0; i < c->n; i++)
         release_tap(&c->tap[i]);
     client_kernels_release(&c->kernels);
+    client_operators_release(&c->operators);
     td_layer_index_close(c->layers);
     td_layer_filter_free(c->filter);
     free(c->why_no_layers);
@@ -406,6 +408,7 @@ void td_tap_client_state(struct td_tap_client *c, struct td_tap_client_state *ou
     *out = c->state;
     out->steps_kept += (int64_t)c->n_held;
     client_kernels_state(&c->kernels, out);
+    client_operators_state(&c->operators, out);
     unlock(c);
 }
 

@@ -28,7 +28,7 @@
 #include "common/desc/op_desc.h"
 
 #define TAP_MAGIC 0x50415444u /* "DTAP" */
-#define TAP_VERSION 7u        /* both sides must be equal */
+#define TAP_VERSION 8u        /* both sides must be equal */
 #define TAP_PAGE 4096u
 #define TAP_MAX_RINGS 64u
 #define TAP_MIN_RING_BYTES (64u << 10)
@@ -141,7 +141,14 @@ struct tap_ring {
 
 /* ---- records --------------------------------------------------------------------------------- */
 
-enum tap_rec_type { TAP_REC_STEP = 1, TAP_REC_WEIGHT, TAP_REC_OP, TAP_REC_KERNEL, TAP_REC_DUMP };
+enum tap_rec_type {
+    TAP_REC_STEP = 1,
+    TAP_REC_WEIGHT,
+    TAP_REC_OP,
+    TAP_REC_KERNEL,
+    TAP_REC_DUMP,
+    TAP_REC_OPERATOR
+};
 #define TAP_REC_ALIGN 16u
 
 struct tap_rec {
@@ -174,6 +181,8 @@ struct tap_span {
 #define TAP_SYMBOL TD_OP_MAX_SYMBOL
 #define TAP_MAX_LAUNCHES TD_OP_MAX_LAUNCHES
 #define TAP_NAME 96                /* of a layer or node, with the NUL */
+#define TAP_OPERATOR 128           /* of an operator of torch, with the NUL */
+#define TAP_OPERATOR_KEY 48
 
 /* A sample of a dense, row-major [n, k] tensor whose run-time bytes cannot be read: 256 words,
  * spread evenly over the tensor's bytes in the checkpoint. Word i holds the 4 bytes at byte offset
@@ -235,6 +244,15 @@ struct tap_kernel {
     char symbol[TAP_SYMBOL];
 };
 
+/* An operator of torch by its name: how often it was called since its last record, and the bytes of
+ * its tensors in these calls. */
+struct tap_operator {
+    struct tap_rec rec;
+    uint64_t calls, bytes, reserved;
+    char name[TAP_OPERATOR];       /* "_C::machete_mm" */
+    char key[TAP_OPERATOR_KEY];    /* "CUDA": for which kind of tensors this implementation is */
+};
+
 /* A dump of the flight recorder begins: ops from its ring follow. */
 struct tap_dump {
     struct tap_rec rec;            /* t_ns: when something was seen, or asked for */
@@ -254,7 +272,8 @@ _Static_assert(sizeof(struct tap_op) % 8 == 0 && sizeof(struct tap_step) % 8 == 
                    sizeof(struct tap_fingerprint) % 8 == 0,
                "what follows is aligned");
 _Static_assert(sizeof(struct tap_tensor) == 184 && sizeof(struct tap_kernel) % TAP_REC_ALIGN == 0 &&
-               sizeof(struct tap_dump) % TAP_REC_ALIGN == 0,
+               sizeof(struct tap_dump) % TAP_REC_ALIGN == 0 &&
+               sizeof(struct tap_operator) % TAP_REC_ALIGN == 0,
                "no padding");
 
 #endif

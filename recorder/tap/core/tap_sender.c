@@ -134,3 +134,26 @@ bool tap_send_kernel(const char *symbol, bool known, uint64_t n)
     tap_ring_slot_exit(s);
     return done;
 }
+
+bool tap_send_operator(const char *name, const char *key, uint64_t calls, uint64_t bytes)
+{
+    struct tap_ring_slot *s = enter();
+    struct tap_operator *rec;
+    bool done = false;
+
+    if (!s)
+        return false;
+    rec = tap_ring_slot_head(s);
+    done = tap_ring_slot_room(s) >= sizeof *rec;
+    if (done) {
+        *rec = (struct tap_operator){
+            .rec = tap_ring_slot_rec(s, TAP_REC_OPERATOR, sizeof *rec, tap_now()),
+            .calls = calls,
+            .bytes = bytes};
+        memcpy(rec->name, name, strnlen(name, TAP_OPERATOR - 1));
+        memcpy(rec->key, key, strnlen(key, TAP_OPERATOR_KEY - 1));
+        tap_ring_slot_publish(s, sizeof *rec);
+    }
+    tap_ring_slot_exit(s);
+    return done;
+}

@@ -49,17 +49,15 @@ bool tap_torch_ready(const void *fn)
     return now == READY;
 }
 
-bool tap_torch_read(td_torch_tensor tensor, struct tap_torch_tensor *t)
+bool tap_torch_read_any(td_torch_tensor tensor, struct tap_torch_tensor *t)
 {
     int64_t *sizes, *strides, elements = 1;
-    int32_t device;
     void *data = NULL;
     int i;
 
     memset(t, 0, sizeof *t);
-    if (!tensor || torch.device(tensor, &device) || device != TD_TORCH_CPU ||
-        torch.dim(tensor, &t->ndim) || t->ndim < 0 || t->ndim > TAP_DIMS ||
-        torch.sizes(tensor, &sizes) || torch.strides(tensor, &strides) ||
+    if (!tensor || torch.device(tensor, &t->device) || torch.dim(tensor, &t->ndim) || t->ndim < 0 ||
+        t->ndim > TAP_DIMS || torch.sizes(tensor, &sizes) || torch.strides(tensor, &strides) ||
         torch.dtype(tensor, &t->dtype) || torch.data(tensor, &data))
         return false;
     for (i = 0; i < t->ndim; i++)
@@ -69,6 +67,15 @@ bool tap_torch_read(td_torch_tensor tensor, struct tap_torch_tensor *t)
     t->strides = strides;
     t->data = elements ? data : NULL;
     return t->data || !elements;
+}
+
+bool tap_torch_read(td_torch_tensor tensor, struct tap_torch_tensor *t)
+{
+    int32_t device;
+
+    memset(t, 0, sizeof *t);
+    return tensor && !torch.device(tensor, &device) && device == TD_TORCH_CPU &&
+           tap_torch_read_any(tensor, t);
 }
 
 bool tap_torch_is_on_device(td_torch_tensor tensor)

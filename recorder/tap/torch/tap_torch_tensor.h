@@ -18,7 +18,8 @@ struct tap_torch_tensor {
     int64_t ndim;                  /* <= TAP_DIMS */
     const int64_t *sizes, *strides;
     int32_t dtype;                 /* enum td_torch_dtype, or a type that has no name here */
-    const void *data;              /* NULL: it has no elements */
+    int32_t device;                /* enum td_torch_device, or another one */
+    const void *data;              /* on its device; NULL: it has no elements */
 };
 
 /* Find torch's functions by way of the library that defines fn. True: tensors can be read. False: a
@@ -27,8 +28,10 @@ struct tap_torch_tensor {
  * been true. */
 bool tap_torch_ready(const void *fn);
 
-/* Read a tensor in the memory of this process. False: it is none (NULL, another device, more than
- * TAP_DIMS dimensions), or torch returned an error. */
+/* Read a tensor, on whatever device it lies. False: it is none (NULL, more than TAP_DIMS dimensions,
+ * negative strides, no memory of its own), or torch returned an error. */
+bool tap_torch_read_any(td_torch_tensor tensor, struct tap_torch_tensor *t);
+/* The same of a tensor in the memory of this process. False also: it lies on another device. */
 bool tap_torch_read(td_torch_tensor tensor, struct tap_torch_tensor *t);
 /* Read an optional one: *has says whether it is there; if not, *t is zeroed. False: it is there and
  * cannot be read. */

@@ -415,20 +415,6 @@ static void wna16_is_seen(void **state)
     bench_close(&b);
 }
 
-/* The front end starts the tap's thread, which reads the environment that the process began with. Here the test arms by hand: the thread must
- * find no folder for its socket and end, or it might look for a heartbeat. */
-static void without_socket(char **argv)
-{
-    const char *dir = getenv("TD_TAP_DIR");
-
-    if (dir && !strcmp(dir, "/dev/null"))
-        return;
-    setenv("TD_TAP_DIR", "/dev/null", 1);
-    execv("/proc/self/exe", argv);
-    perror("test_tap_vllm");
-    exit(1);
-}
-
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -437,6 +423,6 @@ int main(int argc, char **argv)
     };
 
     (void)argc;
-    without_socket(argv);
+    bench_without_socket(argv);
     return cmocka_run_group_tests_name("tap_vllm", tests, setup, NULL);
 }

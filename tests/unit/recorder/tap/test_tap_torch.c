@@ -1,0 +1,433 @@
+/* test_tap_torch.c - operators that are registered by torch's C ABI (tests/helpers/lib_fake_torch.c): what the tap reads of a
+ * schema, that it stands before them, counts them, and lets everything through.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include "common/json.h"
+#include "tap_bench.h"
+#include "recorder/tap/torch/torch_library.h"
+#include "recorder/tap/torch/torch_operators.h"
+#include "tests/helpers/fake_torch.h"
+
+/* The tap's, as a library of operators sees them. */
+td_torch_init aoti_torch_library_init_def, aoti_torch_library_init_fragment;
+td_torch_init_impl aoti_torch_library_init_impl;
+td_torch_def aoti_torch_library_def;
+td_torch_impl aoti_torch_library_impl;
+td_torch_impl_version torch_library_impl;
+td_torch_delete aoti_torch_delete_library_object;
+
+static fake_torch_call_fn *call;
+static int32_t *refuses;
+
+/* Start the tap's thread, and wait until it has put the fronts to sleep: there is no folder for its socket (main), so it ends. */
+static bool tap_sleeps(void)
+{
+    int tries, threads = 0;
+    DIR *d;
+
+    tap_start_if_cold();
+    for (tries = 0; tries < 2000 && threads != 1; tries++) {
+        usleep(10000);
+        d = opendir("/proc/self/task");
+        for (threads = -2; d && readdir(d); threads++) /* less . and .. */
+            ;
+        closedir(d);
+    }
+    return threads == 1;
+}
+
+static int setup(void **state)
+{
+    const char *o = getenv("O");
+    char path[512];
+    void *lib;
+
+    (void)state;
+    snprintf(path, sizeof path, "%s/tests/helpers/lib_fake_torch.so", o ? o : "build");
+    lib = dlopen(path, RTLD_NOW | RTLD_LOCAL); /* as Python opens a module */
+    if (!lib)
+        return -1;
+    *(void **)&call = dlsym(lib, "fake_torch_call");
+    refuses = dlsym(lib, "fake_torch_refuses");
+    return !call || !refuses || !tap_sleeps();
+}
+
+static void arm(struct bench *b)
+{
+    bench_open(b, TAP_MODE_ALL);
+    tap_front_torch.set_awake(true);
+    tap_front_torch.start();
+}
+
+static void disarm(struct bench *b)
+{
+    tap_front_torch.stop(0);
+    tap_front_torch.set_awake(false);
+    while (client_drain(&b->l, b->lk))
+        ;
+    client_operators_facts(&b->l.operators, b->l.opt.writer);
+    bench_read(b);
+    client_operators_release(&b->l.operators);
+}
+
+/* ---- schemas ------------------------------------------------------------------------------------------------------- */
+
+static void test_schema_of_a_gemm(void **state)
+{
+    struct tap_torch_schema s;
+
+    (void)state;
+    assert_true(tap_torch_schema_read("machete_mm(Tensor A, Tensor B, int b_type, ScalarType? out_type, Tensor? b_group_scales, int? b_group_size, str? schedule) -> Tensor", &s));
+    assert_string_equal(s.name, "machete_mm");
+    assert_int_equal(s.n_args, 7);
+    assert_int_equal(s.n_results, 1);
+    assert_true(s.returns_tensor);
+    assert_string_equal(s.arg[1].name, "B");
+    assert_int_equal(s.arg[1].type, TAP_TORCH_TENSOR);
+    assert_false(s.arg[1].optional);
+    assert_int_equal(s.arg[3].type, TAP_TORCH_DTYPE);
+    assert_true(s.arg[3].optional);
+    assert_int_equal(s.arg[4].type, TAP_TORCH_TENSOR);
+    assert_true(s.arg[4].optional);
+    assert_int_equal(s.arg[6].type, TAP_TORCH_OTHER);
+    assert_int_equal(tap_torch_schema_arg(&s, "b_group_size"), 5);
+    assert_int_equal(tap_torch_schema_arg(&s, "b"), -1);
+}
+
+/* As vLLM writes them: blanks anywhere, results written in place, aliases, keywords, defaults, overloads. */
+static void test_schemas_of_all_forms(void **state)
+{
+    struct tap_torch_schema s;
+
+    (void)state;
+    assert_true(tap_torch_schema_read("cutlass_scaled_mm(Tensor! out, Tensor a,                  Tensor b, Tensor? bias) -> ()", &s));
+    assert_int_equal(s.n_args, 4);
+    assert_true(s.arg[0].written);
+    assert_false(s.arg[1].written);
+    assert_int_equal(s.n_results, 0);
+    assert_false(s.returns_tensor);
+    assert_true(tap_torch_schema_read("scaled_fp4_quant.out(Tensor input, bool is_sf, *, Tensor(a!) output, Tensor(b!)? output_scale) -> ()", &s));
+    assert_string_equal(s.name, "scaled_fp4_quant.out");
+    assert_int_equal(s.n_args, 4);
+    assert_true(s.arg[2].written && s.arg[3].written && s.arg[3].optional);
+    assert_true(tap_torch_schema_read("merge(Tensor!? lse, int!? tokens, int[]? shape=None, float limit=7.0, int[2] pair=[1, 2], str s=\"a, (b\") -> (Tensor, Tensor(a!)? out)", &s));
+    assert_int_equal(s.n_args, 6);
+    assert_true(s.arg[0].optional && s.arg[0].written);
+    assert_true(s.arg[2].list && s.arg[2].optional);
+    assert_string_equal(s.arg[5].name, "s");
+    assert_int_equal(s.n_results, 2);
+    assert_true(tap_torch_schema_read("_C::all() -> bool", &s));
+    assert_string_equal(s.name, "all");
+    assert_int_equal(s.n_args, 0);
+    assert_false(s.returns_tensor);
+    assert_true(tap_torch_schema_read("f(SymInt n, Tensor[] list, __torch__.torch.classes.ns.X x) -> Tensor[]", &s));
+    assert_int_equal(s.arg[0].type, TAP_TORCH_INT);
+    assert_true(s.arg[1].list);
+    assert_int_equal(s.arg[2].type, TAP_TORCH_OTHER);
+    assert_false(s.returns_tensor);
+}
+
+static void test_schemas_that_are_none(void **state)
+{
+    static const char *const bad[] = {"", "f", "f(", "f(Tensor", "f(Tensor)", "f(Tensor a", "f(Tensor a)", "f(Tensor a) ->", "f(Tensor a) -> Tensor x y z", "f(Tensor a,) -> ()", "f(Tensor(a! a) -> ()",
+                                      "f(int[ a) -> ()", "f(str s=\"x) -> ()", "f(int a=", "(Tensor a) -> ()", "f(Tensor a) -> (Tensor"};
+    char text[4096] = "f(";
+    struct tap_torch_schema s;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof bad / sizeof *bad; i++)
+        if (tap_torch_schema_read(bad[i], &s))
+            fail_msg("\"%s\" was read", bad[i]);
+    for (i = 0; i < TAP_TORCH_ARGS; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%sint a%zu", i ? ", " : "", i);
+    strcat(text, ") -> ()");
+    assert_true(tap_torch_schema_read(text, &s));
+    assert_int_equal(s.n_args, TAP_TORCH_ARGS);
+    strcpy(strchr(text, ')'), ", int more) -> ()");
+    assert_false(tap_torch_schema_read(text, &s));
+    memset(text, 'a', 300);
+    strcpy(text + 300, "() -> ()");
+    assert_false(tap_torch_schema_read(text, &s));
+}
+
+/* ---- a library of operators ---------------------------------------------------------------------------------------- */
+
+static int calls;
+static td_torch_value last_stack[4];
+
+/* Takes its arguments off the stack: what lay there is gone after it. */
+static void mm(td_torch_value *stack, uint64_t n_args, uint64_t n_results)
+{
+    calls++;
+    memcpy(last_stack, stack, n_args * sizeof *stack);
+    memset(stack, 0xee, n_args * sizeof *stack);
+    if (n_results)
+        stack[0] = 77;
+}
+
+static void nested(td_torch_value *stack, uint64_t n_args, uint64_t n_results)
+{
+    td_torch_value inner[3] = {stack[0], 0, 5};
+
+    call("_C::mm", "CUDA", inner, 3, 1);
+    mm(stack, n_args, n_results);
+}
+
+static jmp_buf out;
+
+static void jumps(td_torch_value *stack, uint64_t n_args, uint64_t n_results)
+{
+    (void)stack, (void)n_args, (void)n_results;
+    longjmp(out, 1); /* as an exception leaves it */
+}
+
+static void register_operators(const char *ns)
+{
+    td_torch_library def, cuda, meta;
+
+    assert_int_equal(aoti_torch_library_init_fragment(ns, "f.cpp", 1, &def), 0);
+    assert_int_equal(aoti_torch_library_init_impl(ns, "CUDA", "f.cpp", 2, &cuda), 0);
+    assert_int_equal(aoti_torch_library_init_impl(ns, "Meta", "f.cpp", 3, &meta), 0);
+    assert_int_equal(aoti_torch_library_def(def, "mm(Tensor a, Tensor? b, int n) -> Tensor"), 0);
+    assert_int_equal(torch_library_impl(cuda, "mm", mm, 1), 0);
+    assert_int_equal(torch_library_impl(meta, "mm", mm, 1), 0);
+    assert_int_equal(aoti_torch_library_impl(cuda, "nested", nested), 0); /* before its definition */
+    assert_int_equal(aoti_torch_library_def(def, "nested(Tensor a) -> ()"), 0);
+    assert_int_equal(aoti_torch_library_impl(cuda, "jumps", jumps), 0);
+    assert_int_equal(aoti_torch_delete_library_object(meta), 0);
+}
+
+static struct tap_torch_operator *find(const char *name, const char *key)
+{
+    unsigned i = tap_torch_operator_count();
+
+    while (i--)
+        if (!strcmp(tap_torch_operator_at(i)->name, name) && !strcmp(tap_torch_operator_at(i)->key, key))
+            return tap_torch_operator_at(i);
+    return NULL;
+}
+
+static uint16_t memory[64];
+static struct fake_torch_tensor a = {.ndim = 2, .sizes = {3, 8}, .strides = {8, 1}, .dtype = TD_TORCH_F16, .device = 1, .data = memory};
+
+static void test_registration(void **state)
+{
+    td_torch_library def;
+
+    (void)state;
+    register_operators("_C");
+    assert_non_null(find("_C::mm", "CUDA"));
+    assert_null(find("_C::mm", "Meta")); /* computes nothing */
+    assert_string_equal(atomic_load(&find("_C::nested", "CUDA")->schema)->name, "nested");
+    assert_null(atomic_load(&find("_C::jumps", "CUDA")->schema));
+    assert_null(tap_torch_refused());
+    /* torch says no: the answer is torch's, and nothing is remembered */
+    *refuses = 1;
+    assert_int_equal(aoti_torch_library_init_def("no", "f.cpp", 1, &def), 1);
+    *refuses = 0;
+    assert_int_equal(aoti_torch_library_init_def("yes", "f.cpp", 1, &def), 0);
+    *refuses = 1;
+    assert_int_equal(aoti_torch_library_def(def, "never(Tensor a) -> ()"), 1);
+    *refuses = 0;
+    assert_int_equal(aoti_torch_library_impl(def, "never", mm), 0);
+    assert_null(atomic_load(&find("yes::never", "")->schema));
+}
+
+/* The operator gets what torch gave, and torch gets what the operator gave, asleep and armed. */
+static void test_calls_pass(void **state)
+{
+    td_torch_value b = (uintptr_t)&a;
+    struct bench bench;
+    int armed;
+
+    (void)state;
+    for (armed = 0; armed < 2; armed++) {
+        td_torch_value stack[3] = {(uintptr_t)&a, (uintptr_t)&b, 5}, none[3] = {(uintptr_t)&a, 0, 5};
+        struct tap_torch_operator *o = find("_C::mm", "CUDA");
+        const uint64_t before = atomic_load(&o->calls), bytes = atomic_load(&o->bytes);
+
+        if (armed)
+            arm(&bench);
+        calls = 0;
+        errno = EDOM;
+        assert_int_equal(call("_C::mm", "CUDA", stack, 3, 1), 0);
+        assert_int_equal(errno, EDOM);
+        assert_int_equal(stack[0], 77);
+        assert_int_equal(last_stack[1], (uintptr_t)&b);
+        assert_int_equal(last_stack[2], 5);
+        assert_int_equal(call("_C::mm", "CUDA", none, 3, 1), 0);
+        assert_int_equal(calls, 2);
+        assert_int_equal(atomic_load(&o->calls) - before, armed ? 2 : 0);
+        assert_int_equal(atomic_load(&o->bytes) - bytes, armed ? 3 * sizeof(uint16_t) * 3 * 8 : 0);
+    }
+    disarm(&bench);
+    bench_close(&bench);
+}
+
+/* What came of the calls stands in the manifest; an operator that was not called does not. */
+static void test_counts_reach_the_fixture(void **state)
+{
+    td_torch_value stack[3] = {(uintptr_t)&a, 0, 5}, inner[3] = {(uintptr_t)&a};
+    const cJSON *all;
+    struct bench b;
+    char *text;
+
+    (void)state;
+    arm(&b);
+    call("_C::mm", "CUDA", stack, 3, 1);
+    stack[0] = (uintptr_t)&a, stack[1] = 0;
+    call("_C::mm", "CUDA", stack, 3, 1);
+    call("_C::nested", "CUDA", inner, 1, 0);
+    disarm(&b);
+    all = td_json_get(td_json_get(td_fixture_manifest(b.fx), "tap"), "operators");
+    text = cJSON_PrintUnformatted(all);
+    assert_string_equal(text, "[{\"name\":\"_C::mm\",\"dispatch\":\"CUDA\",\"calls\":3,\"bytes\":144},{\"name\":\"_C::nested\",\"dispatch\":\"CUDA\",\"calls\":1,\"bytes\":48}]");
+    cJSON_free(text);
+    bench_close(&b);
+}
+
+/* Tensors that cannot be read are counted without their bytes, and never touched. */
+static void test_odd_tensors(void **state)
+{
+    struct fake_torch_tensor traced = a, deep = a, negative = a, strange = a;
+    struct fake_torch_tensor *const all[] = {&traced, &deep, &negative, &strange};
+    struct bench b;
+    size_t i;
+
+    (void)state;
+    traced.no_storage = 1;
+    deep.ndim = 40;
+    negative.sizes[0] = -3;
+    strange.dtype = 99;
+    arm(&b);
+    for (i = 0; i < sizeof all / sizeof *all; i++) {
+        td_torch_value stack[3] = {(uintptr_t)all[i], 0, 5};
+        struct tap_torch_operator *o = find("_C::mm", "CUDA");
+        const uint64_t bytes = atomic_load(&o->bytes);
+
+        assert_int_equal(call("_C::mm", "CUDA", stack, 3, 1), 0);
+        assert_int_equal(atomic_load(&o->bytes), bytes);
+        /* fewer values on the stack than the schema says */
+        stack[0] = (uintptr_t)&a;
+        assert_int_equal(call("_C::mm", "CUDA", stack, 2, 1), 0);
+        assert_int_equal(atomic_load(&o->bytes), bytes);
+    }
+    disarm(&b);
+    bench_close(&b);
+}
+
+/* An operator that does not come back leaves nothing behind. */
+static void test_an_exception_passes(void **state)
+{
+    struct bench b;
+    td_torch_value stack[3] = {(uintptr_t)&a, 0, 5};
+
+    (void)state;
+    arm(&b);
+    if (!setjmp(out))
+        call("_C::jumps", "CUDA", stack, 1, 0);
+    calls = 0;
+    call("_C::mm", "CUDA", stack, 3, 1);
+    assert_int_equal(calls, 1);
+    disarm(&b);
+    bench_close(&b);
+}
+
+static void *register_many(void *ns)
+{
+    char name[32];
+    int i;
+
+    for (i = 0; i < 20; i++) {
+        snprintf(name, sizeof name, "%s%d", (const char *)ns, i);
+        register_operators(name);
+    }
+    return NULL;
+}
+
+/* Threads that register at once; then a fork in the middle of it must not find the lock taken. */
+static void test_threads_and_forks(void **state)
+{
+    static const char *const names[] = {"ta", "tb", "tc"};
+    pthread_t t[3];
+    int i, status;
+    pid_t child;
+
+    (void)state;
+    for (i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&t[i], NULL, register_many, (void *)names[i]), 0);
+    for (i = 0; i < 20; i++) {
+        child = fork();
+        if (!child) {
+            alarm(20);
+            register_operators("child");
+            _exit(find("child::mm", "CUDA") ? 0 : 1);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+    for (i = 0; i < 3; i++)
+        assert_int_equal(pthread_join(t[i], NULL), 0);
+    assert_non_null(find("ta19::mm", "CUDA"));
+    assert_non_null(find("tc19::nested", "CUDA"));
+}
+
+/* Operators beyond the table, and names beyond its places, are torch's own. Last: it fills the table. */
+static void test_a_full_table(void **state)
+{
+    td_torch_value stack[1] = {0};
+    td_torch_library cuda;
+    char name[32], longest[400];
+    unsigned i, before;
+
+    (void)state;
+    assert_int_equal(aoti_torch_library_init_impl("full", "CUDA", "f.cpp", 2, &cuda), 0);
+    before = tap_torch_operator_count();
+    memset(longest, 'x', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    assert_int_equal(aoti_torch_library_impl(cuda, longest, mm), 0);
+    assert_int_equal(tap_torch_operator_count(), before);
+    for (i = 0; i < TAP_TORCH_OPERATORS + 10; i++) {
+        snprintf(name, sizeof name, "op%u", i);
+        assert_int_equal(aoti_torch_library_impl(cuda, name, mm), 0);
+    }
+    assert_int_equal(tap_torch_operator_count(), TAP_TORCH_OPERATORS);
+    assert_int_equal(tap_torch_operators_left_out(), before + 10 + 1);
+    calls = 0;
+    snprintf(name, sizeof name, "full::op%u", TAP_TORCH_OPERATORS + 9);
+    assert_int_equal(call(name, "CUDA", stack, 1, 0), 0);
+    assert_int_equal(call("full::op0", "CUDA", stack, 1, 0), 0);
+    assert_int_equal(calls, 2);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_schema_of_a_gemm),
+        cmocka_unit_test(test_schemas_of_all_forms),
+        cmocka_unit_test(test_schemas_that_are_none),
+        cmocka_unit_test(test_registration),
+        cmocka_unit_test(test_calls_pass),
+        cmocka_unit_test(test_counts_reach_the_fixture),
+        cmocka_unit_test(test_odd_tensors),
+        cmocka_unit_test(test_an_exception_passes),
+        cmocka_unit_test(test_threads_and_forks),
+        cmocka_unit_test(test_a_full_table),
+    };
+
+    (void)argc;
+    bench_without_socket(argv);
+    return cmocka_run_group_tests(tests, setup, NULL);
+}
