@@ -177,9 +177,9 @@ static void print_operators(const struct td_tap_client_state *ops, FILE *to)
 {
     if (ops->operators)
         fprintf(to,
-                "torch    %lld operators were called %lld times: counted by name, not recorded "
-                "(fixture show -v)\n",
-                (long long)ops->operators, (long long)ops->operator_calls);
+                "torch    calls of operators that are counted by name and not recorded: %lld, most "
+                "of all %s (fixture show -a)\n",
+                (long long)ops->operator_calls, ops->most_called);
 }
 
 static void print_ops(const struct td_tap_client_state *ops, bool all, FILE *to)

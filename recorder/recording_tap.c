@@ -109,6 +109,19 @@ int td_recording_find_tap(struct td_recording *r, struct td_error *err)
 
 /* ---- the tapped phase ------------------------------------------------------------------------ */
 
+static void say_no_gemm(const struct td_tap_client_state *ops)
+{
+    if (ops->operators)
+        td_log(TD_LOG_WARN, "record",
+               "the tap is in the server, but recorded no GEMM: operators of torch, most of all "
+               "%s, are counted by name only",
+               ops->most_called);
+    else
+        td_log(TD_LOG_WARN, "record",
+               "the tap is in the server, but recorded no GEMM: does the server compute with a "
+               "kernel that the tap knows?");
+}
+
 int td_recording_tapped_phase(struct td_recording *r, struct td_error *err)
 {
     int rc;
@@ -127,8 +140,6 @@ int td_recording_tapped_phase(struct td_recording *r, struct td_error *err)
     r->have_ops = true;
     td_flight_watch_report(r->client, r->interrupted);
     if (!rc && !r->ops.ops_kept && !r->interrupted)
-        td_log(TD_LOG_WARN, "record",
-               "the tap is in the server, but recorded no GEMM: does the server compute with a "
-               "kernel that the tap knows?");
+        say_no_gemm(&r->ops);
     return rc;
 }

@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "recorder/tap_client/operator_counts.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,11 +68,19 @@ static int by_calls(const void *a, const void *b)
 
 void client_operators_state(const struct client_operators *o, struct td_tap_client_state *out)
 {
+    int64_t most = 0;
     uint32_t i;
 
     out->operators = o->n;
-    for (i = 0; i < o->n; i++)
-        add(&out->operator_calls, (uint64_t)o->all[i].calls);
+    for (i = 0; i < o->n; i++) {
+        const struct client_operator *one = &o->all[i];
+
+        add(&out->operator_calls, (uint64_t)one->calls);
+        if (one->calls <= most)
+            continue;
+        most = one->calls;
+        snprintf(out->most_called, sizeof out->most_called, "%s", one->name);
+    }
     add(&out->operator_calls, (uint64_t)o->nameless);
 }
 

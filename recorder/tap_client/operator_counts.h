@@ -21,7 +21,7 @@ struct client_operators { struct client_operator *all; uint32_t n; int64_t namel
 
 /* Add the calls of one operator. False: the record does not hold together. */
 bool client_operators_read(struct client_operators *o, const struct tap_operator *rec);
-/* Fill operators and operator_calls of *out. */
+/* Fill operators, operator_calls and most_called of *out. */
 void client_operators_state(const struct client_operators *o, struct td_tap_client_state *out);
 /* Write the fact operators of the manifest's section "tap", those called most first, and
  * operators_left_out (calls of others, if there are any). Sorts. */

@@ -74,7 +74,8 @@ struct td_tap_client_state {
     int64_t ops_graph, ops_ring; /* of ops_dropped: in graphs; for want of room on their way */
     int64_t rested_ms;          /* all processes together: time between windows of a sample, in
                                    which nothing was watched */
-    int64_t operators, operator_calls; /* of torch: how many were called, and how often */
+    int64_t operators, operator_calls; /* of torch: how many were called, and how often all were */
+    char most_called[128];      /* "_C::machete_mm": of these operators the one called most */
     char other[80];             /* the most launched of gemms_other: a short name
                                    (kernel_names.h) */
 };

@@ -43,6 +43,7 @@ ap.add_argument("--ignore", default="", help="ignore these members of a body, co
 ap.add_argument("--end", default="length", help="the finish_reason of answers")
 ap.add_argument("--mixed", type=float, default=0.0, help="make every other token of a scored text so many nats less likely, the others more")
 ap.add_argument("--gpu", default="", help="lib_cuda_model.so or lib_hip_model.so: answers launch the GEMMs of --model's layers")
+ap.add_argument("--torch", default="", help="a library of torch operators (lib_fake_torch_ops.so): each event of an answer calls one three times")
 ap.add_argument("--library", default="", help="with --gpu: also load this library, as a server loads its kernels")
 ap.add_argument("--graphs", default="", help="batch sizes, \"1,4,8\": capture a CUDA graph of each at the start; "
                 "a step runs in the smallest that fits")
@@ -104,6 +105,10 @@ def load(gpu):
 
 
 gpu, engine, names = None, threading.Lock(), []
+torch = None
+if args.torch:  # torch's own library comes first, as Python's torch loads it
+    ctypes.CDLL(os.path.join(os.path.dirname(args.torch), "lib_fake_torch.so"), ctypes.RTLD_GLOBAL)
+    torch = ctypes.CDLL(args.torch)
 workers = []
 if args.ranks > 1 and args.rank < 0:  # with the process titles of vLLM's multiproc executor
     for r in range(args.ranks):
@@ -148,6 +153,8 @@ def run_step(rows, overflow=False):
             for w in workers:
                 if not w.stdout.readline():
                     os._exit(1)
+    if torch and torch.fake_ops_run(3):
+        os._exit(1)
     if gpu:
         with engine:
             if overflow:

@@ -38,7 +38,15 @@ int32_t torch_get_const_data_ptr(td_torch_tensor t, void **data)
     return *data = at(t)->data, at(t)->no_storage;
 }
 
-uint64_t aoti_torch_abi_version(void) { return fake_torch_version; }
+uint64_t aoti_torch_abi_version(void)
+{
+    const char *version = getenv("TD_FAKE_TORCH"); /* "3.1" */
+    unsigned major, minor;
+
+    if (version && sscanf(version, "%u.%u", &major, &minor) == 2)
+        return (uint64_t)major << 56 | (uint64_t)minor << 48;
+    return fake_torch_version;
+}
 
 /* ---- libraries and operators ----------------------------------------------------------------- */
 

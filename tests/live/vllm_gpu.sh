@@ -31,6 +31,8 @@
 #             prompt
 #   cublas    after model: the tap also reads cuBLAS (TD_TAP_CUBLAS=1): the lm_head; then a model
 #             that is not quantised, with biases; replay on the same cuBLAS must be bit for bit
+#   operators after model: vLLM's default kernels (Machete), eager: the operators that the tap counts,
+#             beside the launches of their kernels; then with CUDA graphs
 #   forms     Marlin as other models use it: biases, act-order, bfloat16, AWQ's zero points, 8 bits;
 #             exllama with act-order. It runs two or three forms at a time: run it again for the
 #             rest (FORMS=WORD: only the forms whose name contains WORD)
@@ -183,6 +185,20 @@ gate_server() {
 
 # exllama's kernel adds halves in any order: an answer may equal none of the three recorded ones, and
 # text alone cannot tell why (3).
+stage_operators() {
+    local name
+    need model4 model || return
+    for name in eager graphs; do
+        vllm model4 "$PORT" $([ $name = graphs ] || echo --enforce-eager)
+        rm -rf "${WORK:?}/operators-$name"
+        "$BIN/record" -o "$WORK/operators-$name" --server "127.0.0.1:$PORT" --suite "$SUITE" --repeat 1 -n "$TOKENS" --timeout 300 --gemms all \
+            --run -- "${COMMAND[@]}" >"$WORK/operators-$name.txt" 2>&1
+        say "operators-$name: exit $?  $(grep '^torch' "$WORK/operators-$name.txt")"
+        "$PYTHON" "$HERE/operator_counts.py" $name "$WORK/operators-$name" 2>&1 | tee -a "$WORK/table.txt"
+        [ "${PIPESTATUS[0]}" = 0 ] || wrong "operators-$name"
+    done
+}
+
 stage_server() {
     need exllama/manifest.json record || return
     gate_server exllama-server exllama model4 --enforce-eager --linear-backend exllama

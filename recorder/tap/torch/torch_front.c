@@ -129,7 +129,7 @@ static bool describe(char *library, char *build, size_t n)
     void *handle;
 
     library[0] = build[0] = '\0';
-    if (!atomic_load(&called))
+    if (!atomic_load(&called) && !tap_torch_refused())
         return false;
     handle = tap_real_library(tap_torch_library_function(), library, n);
     if (handle)

@@ -142,6 +142,8 @@ static void look_at_torch(const void *real)
         atomic_store(&any_real, real);
     }
     tap_torch_unlock();
+    if (why)
+        tap_start_if_cold();          /* no call will come by: the tap is there to say why */
 }
 
 /* The function that torch has under that name; NULL: none. */
