@@ -29,6 +29,10 @@ words["verdicts"] = texts("differ/verdict.c", "td_verdict_name(", "\n}")
 words["states of ops"] = [w for w in texts("format/op_status.c", "NAMES[") if w != "none"] # not judged
 words["states of an acceptance"] = texts("gate/accept.c", '"state",')
 words["states of fixtures"] = [w.replace("_", " ") for w in re.findall(r"^\| `([a-z_]+)` \|", open(f"{root}/docs/format.md").read().split("| `complete` |")[1].split("\n\n")[0], re.M)] + ["complete"]
+absent = open(f"{root}/differ/absence.def").read().split("*/")[1]
+words["what can be absent"] = re.findall(r'"([^"]+)"\)', absent)
+words["behind the verdict"] = [w.split(":")[0] for w in re.findall(r'" \(([a-z ]+: [^"]*)"', open(f"{root}/differ/verdict_line.c").read())]
+known.update(k.strip("()").split(":")[0] for k in known.copy() if k.startswith("("))
 words["phrases"] = [p for p in ("unstable", "the baseline repeats bit for bit", "no single row is for certain", "every op that could be decided", "undecided")
                     if p in source + "".join(open(f).read() for f in glob.glob(f"{root}/differ/*.c"))]
 for kind, found in words.items():
