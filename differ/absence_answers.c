@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "common/number_words.h"
 #include "differ/absence_type.h"
 #include "format/manifest.h"
 #include "wire/scores.h"
@@ -155,7 +156,8 @@ void td_absence_count_answered(const struct td_side *side, const struct td_plann
         first = all.x[i]->error && !first ? all.x[i] : first;
     }
     if (failed)
-        snprintf(out->why, sizeof out->why, "%zu requests failed, the first: %.60s: %.160s", failed,
+        snprintf(out->why, sizeof out->why, "%zu request%s failed, the first: %.60s: %.160s", failed,
+                 td_plural((int64_t)failed),
                  name_of(first), first->error);
     else
         say_uneven(&answered, out->why, sizeof out->why);
@@ -247,7 +249,9 @@ void td_count_exchange_frames(const struct td_comparison *c, const struct td_sid
     (void)p;
     out->planned = (int64_t)side->bad_frames;
     snprintf(out->say, sizeof out->say,
-             "%zu frames of exchanges are corrupt and were not compared (%s)", side->bad_frames,
+             "%zu frame%s of exchanges %s corrupt and %s not compared (%s)", side->bad_frames,
+             td_plural((int64_t)side->bad_frames), td_is((int64_t)side->bad_frames),
+             td_was((int64_t)side->bad_frames),
              TD_ABSENCE_FRAMES);
 }
 

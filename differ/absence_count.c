@@ -1,5 +1,6 @@
 /* absence_count.c - the counts behind absence.def.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "common/number_words.h"
 #include "differ/absence_type.h"
 
 #include <stdio.h>
@@ -203,8 +204,9 @@ void td_count_op_frames(const struct td_comparison *c, const struct td_side *sid
     for (i = 0; i < c->n_sides; i++)
         exchanges += c->side[i].bad_frames;
     out->planned = (int64_t)(c->bad_frames - exchanges);
-    snprintf(out->say, sizeof out->say, "%zu frames of ops are corrupt and were not judged (%s)",
-             c->bad_frames - exchanges, TD_ABSENCE_FRAMES);
+    snprintf(out->say, sizeof out->say, "%zu frame%s of ops %s corrupt and %s not judged (%s)",
+             c->bad_frames - exchanges, td_plural(out->planned), td_is(out->planned),
+             td_was(out->planned), TD_ABSENCE_FRAMES);
 }
 
 /* ---- replayed ops ---------------------------------------------------------------------------- */

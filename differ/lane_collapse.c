@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "common/number_words.h"
 #include "differ/comparison.h"
 #include "differ/report_answer.h"
 #include "differ/report_collapse.h"
@@ -261,15 +262,15 @@ void td_collapse_judge(const struct td_collapses *c, struct td_lane *lane)
     }
     if (c->n)
         td_lane_note(lane, TD_REGRESSED,
-                     "%zu of %zu answers collapsed beyond what the baseline does (first: %s)", c->n,
-                     c->answers, c->found[0].what.why);
+                     "%zu of %zu answer%s collapsed beyond what the baseline does (first: %s)", c->n,
+                     c->answers, td_plural((int64_t)c->answers), c->found[0].what.why);
     else
         td_lane_note(lane, TD_PASS, "no answer of %zu collapsed", c->answers);
     note_filled(c, lane);
     judge_baseline(c, lane);
     if (c->excused)
-        td_lane_note(lane, TD_NOT_JUDGED, "%zu answers repeat themselves, as the baseline does: %s",
-                     c->excused, c->excuse);
+        td_lane_note(lane, TD_NOT_JUDGED, "%zu answer%s repeat%s, as the baseline does: %s",
+                     c->excused, td_plural((int64_t)c->excused), td_verb((int64_t)c->excused), c->excuse);
 }
 
 /* ---- the lane -------------------------------------------------------------------------------- */
@@ -289,11 +290,11 @@ static void judge_unanswered(const struct td_tokens *t, struct td_lane *lane)
 {
     if (t->n_lost)
         td_lane_note(lane, TD_REGRESSED,
-                     "%zu of %zu requests failed where the baseline answered (first: %.60s: %.160s)",
-                     t->n_lost, t->attempts, t->lost[0]->prompt_id, t->lost[0]->error);
+                     "%zu of %zu request%s failed where the baseline answered (first: %.60s: %.160s)",
+                     t->n_lost, t->attempts, td_plural((int64_t)t->attempts), t->lost[0]->prompt_id, t->lost[0]->error);
     if (t->missing)
-        td_lane_note(lane, TD_INCONCLUSIVE, "%zu prompts of the baseline were not replayed",
-                     t->missing);
+        td_lane_note(lane, TD_INCONCLUSIVE, "%zu prompt%s of the baseline %s not replayed",
+                     t->missing, td_plural((int64_t)t->missing), td_was((int64_t)t->missing));
 }
 
 static void judge_collapses(const struct td_comparison *c, struct td_lane *lane)

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "common/buf.h"
+#include "common/number_words.h"
 #include "differ/comparison.h"
 #include "differ/report_blame.h"
 #include "differ/report_ops.h"
@@ -38,9 +39,10 @@ static void note_runs(const struct td_numerics *n, struct td_lane *lane)
 
     if (g)
         td_lane_note(lane, TD_NOT_JUDGED,
-                     "%zu ops differ between runs and did not in the baseline, whose %s differs in "
-                     "%zu of %zu ops: judged by their errors alone",
-                     n->vary_as_baseline, g->kind, g->runs.old_varied, g->runs.ops);
+                     "%zu op%s differ%s between runs and did not in the baseline, whose %s differs in "
+                     "%zu of %zu: judged by their errors alone",
+                     n->vary_as_baseline, td_plural((int64_t)n->vary_as_baseline),
+                     td_verb((int64_t)n->vary_as_baseline), g->kind, g->runs.old_varied, g->runs.ops);
 }
 
 static void note_compared(const struct td_numerics *n, struct td_lane *lane)
@@ -48,16 +50,17 @@ static void note_compared(const struct td_numerics *n, struct td_lane *lane)
     char place[200];
 
     if (n->compared)
-        td_lane_note(lane, TD_NOT_JUDGED, "%zu ops without reference: bit-equal %zu", n->compared,
-                     n->compared_equal);
+        td_lane_note(lane, TD_NOT_JUDGED, "%zu op%s without reference: bit-equal %zu", n->compared,
+                     td_plural((int64_t)n->compared), n->compared_equal);
     if (n->departed && n->first_departs) {
         td_op_place(n->first_departs, place, sizeof place);
         td_lane_note(lane, TD_NOT_JUDGED, "first op that departs under equal input: %s (op %lld)",
                      place, (long long)n->first_departs->op);
     }
     if (n->not_compared)
-        td_lane_note(lane, TD_NOT_JUDGED, "%zu ops without reference were not compared (first: %s)",
-                     n->not_compared, n->not_compared_first->why);
+        td_lane_note(lane, TD_NOT_JUDGED, "%zu op%s without reference %s not compared (first: %s)",
+                     n->not_compared, td_plural((int64_t)n->not_compared),
+                     td_was((int64_t)n->not_compared), n->not_compared_first->why);
 }
 
 /* Note which format changed, and how much less or more exact the results are. */
@@ -79,8 +82,9 @@ static void note_format(const struct td_numerics *n, struct td_lane *lane)
         return;
     td_op_rounding_change(first->new_rounding, first->old_rounding, change, sizeof change);
     td_lane_note(lane, TD_NOT_JUDGED,
-                 "%zu ops are computed in another format: %s; each is judged by its own",
-                 n->format_changed, change);
+                 "%zu op%s %s computed in another format: %s; each is judged by its own",
+                 n->format_changed, td_plural((int64_t)n->format_changed),
+                 td_is((int64_t)n->format_changed), change);
     td_lane_note(lane, TD_NOT_JUDGED,
                  "largest relative distance to exact arithmetic: %.3g, before %.3g%s", now, was,
                  n->undecided ? "; numerics.accept_format_change in a policy accepts the change"
@@ -114,38 +118,39 @@ void td_numerics_judge(const struct td_numerics *n, const struct td_judged_ops *
     }
     if (n->worse)
         td_lane_note(lane, TD_REGRESSED, "%zu of %zu op%s %s bad", n->worse, n->judged,
-                     n->judged == 1 ? "" : "s", n->worse == 1 ? "is" : "are");
+                     td_plural((int64_t)n->judged), td_is((int64_t)n->worse));
     if (n->never_ran)
         td_lane_note(lane, TD_BROKEN,
-                     "none of %zu ops came as far as its kernel (%s: %s); all fail alike, so replay "
+                     "none of %zu op%s came as far as its kernel (%s: %s); all fail alike, so replay "
                      "or the pairing of this build with this fixture is at fault until shown "
                      "otherwise",
-                     n->never_ran, td_op_status_name(n->never_ran_first->status),
+                     n->never_ran, td_plural((int64_t)n->never_ran), td_op_status_name(n->never_ran_first->status),
                      n->never_ran_first->reason ? n->never_ran_first->reason : "no reason given");
     else if (n->broken == n->judged && !n->damaged)
-        td_lane_note(lane, TD_BROKEN, "none of %zu ops could be judged (first: %s)", n->judged,
-                    first_broken(candidate)->why);
+        td_lane_note(lane, TD_BROKEN, "none of %zu op%s could be judged (first: %s)", n->judged,
+                     td_plural((int64_t)n->judged), first_broken(candidate)->why);
     else if (n->broken > n->damaged) /* the damaged ones are an absence of their own */
-        td_lane_note(lane, TD_INCONCLUSIVE, "%zu of %zu ops could not be judged (first: %s)",
-                     n->broken - n->damaged, n->judged, first_broken(candidate)->why);
+        td_lane_note(lane, TD_INCONCLUSIVE, "%zu of %zu op%s could not be judged (first: %s)",
+                     n->broken - n->damaged, n->judged, td_plural((int64_t)n->judged), first_broken(candidate)->why);
     if (n->baseline_bad)
         td_lane_note(lane, TD_INCONCLUSIVE,
-                     "the baseline build itself is bad on %zu of %zu ops, beside what was recorded "
+                     "the baseline build itself is bad on %zu of %zu op%s, beside what was recorded "
                      "(first: op %lld, error %.3g, recorded %.3g): its errors are no limit; leave "
                      "--baseline-build out, or name the build that was recorded",
-                     n->baseline_bad, n->judged, (long long)n->baseline_bad_first->op,
+                     n->baseline_bad, n->judged, td_plural((int64_t)n->judged), (long long)n->baseline_bad_first->op,
                      n->baseline_bad_first->baseline.score, n->baseline_bad_first->recorded.score);
     if (n->undecided)
         td_lane_note(lane, TD_INCONCLUSIVE, "%zu of %zu op%s %s undecided (first: %s)",
-                     n->undecided, n->judged, n->judged == 1 ? "" : "s",
-                     n->undecided == 1 ? "is" : "are", first_op_with(candidate, TD_RESULT_UNDECIDED)->why);
+                     n->undecided, n->judged, td_plural((int64_t)n->judged),
+                     td_is((int64_t)n->undecided), first_op_with(candidate, TD_RESULT_UNDECIDED)->why);
     if (lane->verdict == TD_NOT_JUDGED && n->judged > n->damaged)
         td_lane_note(lane, TD_PASS, "no op of %zu is bad%s", n->judged - n->damaged,
                      n->with_total == n->judged && n->bit_equal == n->judged ? "; all are bit-equal"
                                                                              : "");
     if (n->bit_equal < n->judged && n->with_total)
-        td_lane_note(lane, TD_NOT_JUDGED, "%zu of %zu ops are bit-equal to the recorded output",
-                     n->bit_equal, n->with_total);
+        td_lane_note(lane, TD_NOT_JUDGED, "%zu of %zu op%s %s bit-equal to the recorded output",
+                     n->bit_equal, n->with_total, td_plural((int64_t)n->with_total),
+                     td_is((int64_t)n->bit_equal));
     note_runs(n, lane);
     note_format(n, lane);
     note_compared(n, lane);

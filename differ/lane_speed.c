@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "common/number_words.h"
 #include "differ/comparison.h"
 #include "differ/report_speed.h"
 #include "differ/speed_clocks.h"
@@ -88,7 +89,8 @@ static void note_slower(struct td_lane *lane, const struct td_speed_row *worst, 
     char how[80];
 
     if (slower)
-        snprintf(how, sizeof how, "%zu of %zu rows are slower; most certain:", slower, rows);
+        snprintf(how, sizeof how, "%zu of %zu row%s %s slower; most certain:", slower, rows,
+             td_plural((int64_t)rows), td_is((int64_t)slower));
     else
         snprintf(how, sizeof how, "slower in total, though no single row is for certain:");
     td_lane_note(lane, TD_REGRESSED, "%s %s %s by %+.1f %% [%+.1f, %+.1f] n=%zu", how, worst->label,
@@ -139,7 +141,8 @@ static void judge_rows(const struct td_speed *s, const struct td_policy *policy,
                          "counts as noise",
                          td_speed_metric_name((enum td_speed_metric)i), s->spread[i] * 100);
     if (faster)
-        td_lane_note(lane, TD_NOT_JUDGED, "%zu rows are faster", faster);
+        td_lane_note(lane, TD_NOT_JUDGED, "%zu row%s %s faster", faster,
+                     td_plural((int64_t)faster), td_is((int64_t)faster));
 }
 
 void td_speed_judge(const struct td_speed *s, const struct td_policy *policy, struct td_lane *lane)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/buf.h"
+#include "common/number_words.h"
 #include "differ/comparison.h"
 #include "differ/lane_collapse.h"
 #include "differ/lane_ops.h"
@@ -25,8 +26,8 @@ static void judge_lost(const struct td_tokens *t, struct td_lane *lane)
         len += (size_t)snprintf(names + len, sizeof names - len, "%s%.60s/%d: %.60s", i ? "; " : "",
                                 t->lost[i]->prompt_id, t->lost[i]->repeat, t->lost[i]->error);
     td_lane_note(lane, TD_REGRESSED,
-                 "%zu of %zu requests failed where the baseline answered (%s%s)", t->n_lost,
-                 t->attempts, names, t->n_lost > 3 ? "; ..." : "");
+                 "%zu of %zu request%s failed where the baseline answered (%s%s)", t->n_lost,
+                 t->attempts, td_plural((int64_t)t->attempts), names, t->n_lost > 3 ? "; ..." : "");
 }
 
 /* Note where the difference began, when every GEMM is bit-equal to the recorded one and texts
@@ -77,11 +78,13 @@ static void note_gaps_and_shares(const struct td_tokens *t, const struct td_poli
             t->prompts_over, t->gap_prompts, t->gap_noise, t->gap_p);
     if (t->gaps_hopeless)
         td_lane_note(lane, TD_NOT_JUDGED,
-                     "%zu forks are no close call: a gap over %.3g nats, or a choice outside the "
+                     "%zu fork%s %s no close call: a gap over %.3g nats, or a choice outside the "
                      "recorded alternatives",
-                     t->gaps_hopeless, t->gap_limit);
+                     t->gaps_hopeless, td_plural((int64_t)t->gaps_hopeless),
+                     td_is((int64_t)t->gaps_hopeless), t->gap_limit);
     if (t->gaps_unknown)
-        td_lane_note(lane, TD_NOT_JUDGED, "the gap of %zu forks is unknown: %s", t->gaps_unknown,
+        td_lane_note(lane, TD_NOT_JUDGED, "the gap of %zu fork%s is unknown: %s", t->gaps_unknown,
+                     td_plural((int64_t)t->gaps_unknown),
                      why_gap_unknown(t));
 }
 
@@ -123,8 +126,10 @@ static void judge_unexplained(const struct td_tokens *t, const struct td_policy 
                               struct td_lane *lane)
 {
     td_lane_note(lane, TD_INCONCLUSIVE,
-                 "%zu of %zu answers (%zu of %zu prompts) differ from every repeat of the baseline",
-                 t->n_forks, t->answers, t->prompts_forked, t->prompts);
+                 "%zu of %zu answer%s (%zu of %zu prompt%s) differ%s from every repeat of the "
+                 "baseline",
+                 t->n_forks, t->answers, td_plural((int64_t)t->answers), t->prompts_forked,
+                 t->prompts, td_plural((int64_t)t->prompts), td_verb((int64_t)t->n_forks));
     if (noise_forks == 0)
         td_lane_note(
             lane, TD_NOT_JUDGED, "%s",
@@ -154,8 +159,9 @@ static void judge_damage(const struct td_tokens *t, const struct td_damage *d,
     td_damage_words(d, policy, &words);
     if (t->n_forks)
         td_lane_note(lane, TD_REGRESSED,
-                     "%zu of %zu answers differ by more than any rounding explains: %s", t->n_forks,
-                     t->answers, td_buf_str(&words));
+                     "%zu of %zu answer%s differ%s by more than any rounding explains: %s",
+                     t->n_forks, t->answers, td_plural((int64_t)t->answers),
+                     td_verb((int64_t)t->n_forks), td_buf_str(&words));
     else
         td_lane_note(lane, TD_REGRESSED,
                      "the texts of all %zu answers are equal, but no rounding explains this: %s",
@@ -177,21 +183,24 @@ static void judge_forks(const struct td_tokens_found *found, const struct td_pol
     if (ops->judged && ops->worse)
         td_lane_note(
             lane, TD_REGRESSED,
-            "%zu of %zu answers differ from every repeat of the baseline, and %zu ops are bad",
-            t->n_forks, t->answers, ops->worse);
+            "%zu of %zu answer%s differ%s from every repeat of the baseline, and %zu op%s %s bad",
+            t->n_forks, t->answers, td_plural((int64_t)t->answers), td_verb((int64_t)t->n_forks),
+            ops->worse, td_plural((int64_t)ops->worse), td_is((int64_t)ops->worse));
     else if (policy->tokens_exact)
         td_lane_note(lane, TD_REGRESSED,
-                     "%zu of %zu answers differ from every repeat of the baseline, and equal tokens "
-                     "were asked for (tokens.exact)",
-                     t->n_forks, t->answers);
+                     "%zu of %zu answer%s differ%s from every repeat of the baseline, and equal "
+                     "tokens were asked for (tokens.exact)",
+                     t->n_forks, t->answers, td_plural((int64_t)t->answers),
+                     td_verb((int64_t)t->n_forks));
     else if (td_damage_found(&found->damage))
         judge_damage(t, &found->damage, policy, ops, lane);
     else if (noise_forks && is_like_noise(t, policy))
         td_lane_note(lane, TD_PASS,
-                     "%zu of %zu answers differ, as noise does: prompts forked %zu of %zu "
+                     "%zu of %zu answer%s differ%s, as noise does: prompts forked %zu of %zu "
                      "(p=%.2g that this is no more than noise), of these with a larger gap "
                      "than noise's largest, %.3g nats, %zu (p=%.2g)",
-                     t->n_forks, t->answers, t->prompts_forked, t->prompts, t->share_p,
+                     t->n_forks, t->answers, td_plural((int64_t)t->answers),
+                     td_verb((int64_t)t->n_forks), t->prompts_forked, t->prompts, t->share_p,
                      t->gap_noise, t->prompts_over, t->gap_p);
     else
         judge_unexplained(t, policy, ops, noise_forks, calibrations > 0, lane);
@@ -218,9 +227,9 @@ static void judge_same_tokens(const struct td_same_tokens *s, const struct td_to
         td_lane_note(lane, TD_REGRESSED, "%s", td_buf_str(&words));
     else
         td_lane_note(lane, t->n_forks ? TD_NOT_JUDGED : TD_PASS,
-                     "%zu of %zu answers have the same tokens and another text or end, as the "
+                     "%zu of %zu answer%s %s the same tokens and another text or end, as the "
                      "baseline's own do",
-                     s->n, s->answers);
+                     s->n, s->answers, td_plural((int64_t)s->answers), td_has((int64_t)s->n));
     td_buf_release(&words);
 }
 
@@ -257,11 +266,11 @@ void td_tokens_judge(const struct td_tokens_found *found, const struct td_policy
     if (found->damage.live.prompts)
         judge_live_baseline(&found->damage.live, lane);
     if (t->missing)
-        td_lane_note(lane, TD_INCONCLUSIVE, "%zu prompts of the baseline were not replayed",
-                     t->missing);
+        td_lane_note(lane, TD_INCONCLUSIVE, "%zu prompt%s of the baseline %s not replayed",
+                     t->missing, td_plural((int64_t)t->missing), td_was((int64_t)t->missing));
     if (t->errors_alike)
-        td_lane_note(lane, TD_NOT_JUDGED, "%zu requests failed as the baseline's did",
-                     t->errors_alike);
+        td_lane_note(lane, TD_NOT_JUDGED, "%zu request%s failed as the baseline's did",
+                     t->errors_alike, td_plural((int64_t)t->errors_alike));
 }
 
 /* What the lane "ops" measured, if it was asked for. `place` is written to. */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/number_words.h"
 #include "common/replay_args.h"
 #include "differ/stats.h"
 
@@ -119,15 +120,16 @@ static bool decide_special_values(struct td_judged_op *op, const struct td_op_er
 
         if (!base)
             td_op_set_result(op, TD_RESULT_UNDECIDED,
-                             "%s in %lld of %lld elements; the baseline's output is not known "
+                             "%s in %lld of %lld element%s; the baseline's output is not known "
                              "(--baseline-build PATH)",
-                             what, count, total);
+                             what, count, total, td_plural(total));
         else if (isfinite(base->score) || c->nan > base->nan || c->inf > base->inf)
-            td_op_set_result(op, TD_RESULT_WORSE, "%s in %lld of %lld elements, baseline %lld",
-                             what, count, total, (long long)(c->nan > 0 ? base->nan : base->inf));
+            td_op_set_result(op, TD_RESULT_WORSE, "%s in %lld of %lld element%s, baseline %lld",
+                             what, count, total, td_plural(total), (long long)(c->nan > 0 ? base->nan : base->inf));
         else
             td_op_set_result(op, TD_RESULT_UNDECIDED,
-                             "%s in %lld of %lld elements, as in the baseline", what, count, total);
+                             "%s in %lld of %lld element%s, as in the baseline", what, count, total,
+                             td_plural(total));
         return true;
     }
     if (c->ref_nonzero > 0 && total > 0 && c->zero == total) {
@@ -167,24 +169,27 @@ static bool decide_stability(struct td_judged_op *op, const struct td_op_error *
         td_stat_share_larger_p((size_t)runs->new_odd, (size_t)runs->new_runs, 0,
                                (size_t)runs->old_runs) < alpha)
         td_op_set_result(op, TD_RESULT_WORSE,
-                         "unstable: %lld elements differ between %lld runs; the baseline repeats "
+                         "unstable: %lld element%s differ%s between %lld runs; the baseline repeats "
                          "bit for bit (runs that differ: %lld of %lld, before 0 of %lld)",
-                         (long long)c->unstable, (long long)c->repeats,
+                         (long long)c->unstable, td_plural(c->unstable), td_verb(c->unstable),
+                         (long long)c->repeats,
                          (long long)runs->new_odd, (long long)runs->new_runs,
                          (long long)runs->old_runs);
     else if (steady_beside(base))
         td_op_set_result(op, TD_RESULT_UNDECIDED,
-                         "unstable: %lld elements differ between %lld runs; too few to tell "
+                         "unstable: %lld element%s differ%s between %lld runs; too few to tell "
                          "(runs that differ: %lld of %lld, before 0 of %lld; " TD_MORE_RUNS
                          " or the whole recording)",
-                         (long long)c->unstable, (long long)c->repeats, (long long)runs->new_odd,
+                         (long long)c->unstable, td_plural(c->unstable), td_verb(c->unstable),
+                         (long long)c->repeats, (long long)runs->new_odd,
                          (long long)runs->new_runs, (long long)runs->old_runs);
     else
         td_op_set_result(
             op, TD_RESULT_UNDECIDED,
-            "unstable: %lld elements differ between %lld runs; whether the baseline's do is "
+            "unstable: %lld element%s differ%s between %lld runs; whether the baseline's do is "
             "not known (--baseline-build PATH)",
-            (long long)c->unstable, (long long)c->repeats);
+            (long long)c->unstable, td_plural(c->unstable), td_verb(c->unstable),
+                         (long long)c->repeats);
     return true;
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/number_words.h"
 #include "differ/comparison.h"
 #include "differ/lane_ops.h"
 
@@ -40,7 +41,8 @@ static void add_graphs(const struct td_comparison *c, struct td_jw *w)
 
     if (!c->coverage.graphs)
         return;
-    snprintf(words, sizeof words, "%lld launches of CUDA graphs", (long long)c->coverage.graphs);
+    snprintf(words, sizeof words, "%lld launch%s of CUDA graphs", (long long)c->coverage.graphs,
+             c->coverage.graphs == 1 ? "" : "es");
     td_jw_cstr(w, NULL, words);
 }
 

@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "differ/report_collapse.h"
 
+#include "common/number_words.h"
 #include "differ/comparison.h"
 #include "differ/lane_collapse.h"
 #include "differ/report_answer.h"
@@ -51,6 +52,6 @@ void td_collapse_headline(const struct td_comparison *c, struct td_buf *out)
                          "way (p=%.2g); ",
                     all->filled_new, all->prompts, all->filled_old, all->filled_p);
     if (first)
-        td_buf_addf(out, "%zu of %zu answers collapsed; first: %s at token %d: %s", all->n,
-                    all->answers, first->group->prompt_id, first->what.position, first->what.why);
+        td_buf_addf(out, "%zu of %zu answer%s collapsed; first: %s at token %d: %s", all->n,
+                    all->answers, td_plural((int64_t)all->answers), first->group->prompt_id, first->what.position, first->what.why);
 }

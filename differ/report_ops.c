@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/kernel_names.h"
+#include "common/number_words.h"
 #include "differ/comparison.h"
 #include "differ/report_which.h"
 
@@ -278,8 +279,8 @@ void td_ops_headline(const struct td_judged_ops *ops, const struct td_numerics *
 
     if (!n->worse)
         return;
-    td_buf_addf(out, "%zu of %zu op%s %s bad", n->worse, n->judged, n->judged == 1 ? "" : "s",
-                n->worse == 1 ? "is" : "are");
+    td_buf_addf(out, "%zu of %zu op%s %s bad", n->worse, n->judged, td_plural((int64_t)n->judged),
+                td_is((int64_t)n->worse));
     if (find_worst(ops, &e))
         add_worst(out, &e);
     if (failed)

@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "common/number_words.h"
 #include "differ/comparison.h"
 #include "differ/speed.h"
 
@@ -112,7 +113,8 @@ void td_speed_headline(const struct td_comparison *c, struct td_buf *out)
     add_effect(out, &worst->effect,
                td_speed_metric_is_op(worst->metric) ? c->policy.ops_effect : c->policy.server_effect);
     if (slower)
-        td_buf_addf(out, "; %zu of %zu rows are slower", slower, rows);
+        td_buf_addf(out, "; %zu of %zu row%s %s slower", slower, rows,
+                    td_plural((int64_t)rows), td_is((int64_t)slower));
     else
         td_buf_adds(out, "; no single row is for certain");
 }

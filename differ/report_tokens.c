@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/number_words.h"
 #include "differ/comparison.h"
 #include "differ/lane_collapse.h"
 #include "differ/lane_tokens.h"
@@ -283,12 +284,13 @@ void td_tokens_headline(const struct td_comparison *c, struct td_buf *out)
     const struct td_fork *f = t->n_forks ? &t->forks[0] : NULL;
 
     if (t->n_lost && !t->unreached)
-        td_buf_addf(out, "%zu of %zu requests failed that the old server answered; first: %s: %s",
-                    t->n_lost, t->attempts, t->lost[0]->prompt_id, t->lost[0]->error);
+        td_buf_addf(out, "%zu of %zu request%s failed that the old server answered; first: %s: %s",
+                    t->n_lost, t->attempts, td_plural((int64_t)t->attempts), t->lost[0]->prompt_id, t->lost[0]->error);
     else if (td_same_tokens_found(&found->same))
         td_same_tokens_words(&found->same, out);
     else if (f && c->lane[TD_LANE_TOKENS].verdict > TD_PASS) {
-        td_buf_addf(out, "%zu of %zu answers equal none of the old ones; ", t->n_forks, t->answers);
+        td_buf_addf(out, "%zu of %zu answer%s equal%s none of the old ones; ", t->n_forks, t->answers,
+                    td_plural((int64_t)t->answers), td_verb((int64_t)t->n_forks));
         if (c->policy.tokens_exact)
             td_buf_adds(out, "equal tokens were asked for; ");
         else if (td_damage_found(&found->damage)) {
@@ -299,6 +301,7 @@ void td_tokens_headline(const struct td_comparison *c, struct td_buf *out)
                     f->at.position);
     }
     else if (f)
-        td_buf_addf(out, "%zu of %zu answers differ, no more than noise does (p=%.2g, level %.2g)",
-                    t->n_forks, t->answers, t->share_p, c->policy.tokens_alpha);
+        td_buf_addf(out, "%zu of %zu answer%s differ%s, no more than noise does (p=%.2g, level %.2g)",
+                    t->n_forks, t->answers, td_plural((int64_t)t->answers),
+                    td_verb((int64_t)t->n_forks), t->share_p, c->policy.tokens_alpha);
 }

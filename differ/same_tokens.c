@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "common/number_words.h"
 #include "differ/stats.h"
 #include "differ/tokens.h"
 
@@ -220,25 +221,28 @@ void td_same_tokens_words(const struct td_same_tokens *s, struct td_buf *out)
     if (s->beyond[TD_OTHER_TEXT]) {
         f = first_of(s, TD_OTHER_TEXT);
         td_buf_addf(out,
-                    "%zu of %zu answers have the same tokens and another text (the detokenizer or "
+                    "%zu of %zu answer%s %s the same tokens and another text (the detokenizer or "
                     "the template); first: %s",
-                    s->of[TD_OTHER_TEXT], s->answers, f->group->prompt_id);
+                    s->of[TD_OTHER_TEXT], s->answers, td_plural((int64_t)s->answers),
+                    td_has((int64_t)s->of[TD_OTHER_TEXT]), f->group->prompt_id);
         between = "; ";
     }
     if (s->beyond[TD_OTHER_PARTS]) {
         f = first_of(s, TD_OTHER_PARTS);
         td_buf_addf(out,
-                    "%s%zu of %zu answers have the same tokens and other thoughts or calls of tools "
+                    "%s%zu of %zu answer%s %s the same tokens and other thoughts or calls of tools "
                     "(their parser); first: %s",
-                    between, s->of[TD_OTHER_PARTS], s->answers, f->group->prompt_id);
+                    between, s->of[TD_OTHER_PARTS], s->answers, td_plural((int64_t)s->answers),
+                    td_has((int64_t)s->of[TD_OTHER_PARTS]), f->group->prompt_id);
         between = "; ";
     }
     if (s->beyond[TD_OTHER_END]) {
         f = first_of(s, TD_OTHER_END);
         td_buf_addf(out,
-                    "%s%zu of %zu answers have the same tokens and another end (finish_reason %.40s, "
+                    "%s%zu of %zu answer%s %s the same tokens and another end (finish_reason %.40s, "
                     "was %.40s); first: %s",
-                    between, s->of[TD_OTHER_END], s->answers, f->bad->finish_reason,
+                    between, s->of[TD_OTHER_END], s->answers, td_plural((int64_t)s->answers),
+                    td_has((int64_t)s->of[TD_OTHER_END]), f->bad->finish_reason,
                     f->good->finish_reason, f->group->prompt_id);
     }
 }

@@ -243,29 +243,31 @@ bool td_finding_is_gone(const cJSON *report, const char *lane, const cJSON *now,
     return false;
 }
 
-/* Write the plural of "1 of 1 op is" and "1 of 4 ops is", which are one sentence with "2 of 4 ops
- * are". Returns how much of the text that takes, or 0. */
-static size_t add_plural(const char *text, struct td_buf *out)
+/* A word of the text at s, which is its singular or plural: "op", "ops"; "is", "are". One count more or
+ * less is the same sentence. Returns the length of the word. */
+static size_t add_word(const char *s, struct td_buf *out)
 {
-    static const char *const SINGULARS[] = {" op is ", " ops is "};
-    size_t i, n;
+    static const char *const PLURALS[][2] = {{"is", "are"}, {"was", "were"}, {"has", "have"}};
+    size_t i, n = 0;
 
-    for (i = 0; i < 2; i++) {
-        n = strlen(SINGULARS[i]);
-        if (strncmp(text, SINGULARS[i], n) == 0) {
-            td_buf_adds(out, " ops are ");
+    while (isalpha((unsigned char)s[n]))
+        n++;
+    for (i = 0; i < sizeof PLURALS / sizeof *PLURALS; i++)
+        if (n == strlen(PLURALS[i][0]) && strncmp(s, PLURALS[i][0], n) == 0) {
+            td_buf_adds(out, PLURALS[i][1]);
             return n;
         }
-    }
-    return 0;
+    td_buf_add(out, s, n > 1 && s[n - 1] == 's' ? n - 1 : n);
+    return n;
 }
 
 void td_note_skeleton(const char *text, struct td_buf *out)
 {
     while (*text) {
-        text += add_plural(text, out);
-        if (!*text)
-            break;
+        if (isalpha((unsigned char)*text)) {
+            text += add_word(text, out);
+            continue;
+        }
         if (!isdigit((unsigned char)*text)) {
             td_buf_addc(out, *text++);
             continue;

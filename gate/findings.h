@@ -21,7 +21,8 @@ bool td_finding_within(const char *lane, double figure, double accepted);
  *   now, accepted : the findings of this run's lane, and those that were accepted */
 bool td_finding_is_gone(const cJSON *report, const char *lane, const cJSON *now,
                         const cJSON *accepted, const char *name);
-/* A note without its numbers: "693 of 700 ops are bad" and "2 of 700 ops are bad" are one sentence.
+/* A note without its numbers and without the "s" of its words: "693 of 700 ops are bad" and "1 of 1 op
+ * is bad" are one sentence.
  * Appends to out. */
 void td_note_skeleton(const char *text, struct td_buf *out);
 

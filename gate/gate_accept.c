@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "common/number_words.h"
 #include "gate/accept.h"
 #include "gate/accept_file.h"
 
@@ -74,8 +75,9 @@ static void say_dates(const cJSON *report, const char *path)
                    "from %s, or accept it anew",
                    td_json_get_str(a, "until", ""), td_json_get_str(a, "reason", ""), path);
         else if (left <= SOON_DAYS)
-            td_log(TD_LOG_WARN, "gate", "what is accepted (%s) counts again in %lld days, after %s",
-                   td_json_get_str(a, "reason", ""), left + 1, td_json_get_str(a, "until", ""));
+            td_log(TD_LOG_WARN, "gate", "what is accepted (%s) counts again in %lld day%s, after %s",
+                   td_json_get_str(a, "reason", ""), left + 1, td_plural(left + 1),
+                   td_json_get_str(a, "until", ""));
     }
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/number_words.h"
 #include "format/coverage.h"
 #include "wire/collapse.h"
 #include "wire/derive.h"
@@ -186,8 +187,9 @@ static void print_ops(const struct td_tap_client_state *ops, bool all, FILE *to)
 {
     const struct td_coverage c = coverage_of(ops);
 
-    fprintf(to, "ops      %lld kept in %lld steps, %lld dropped", (long long)ops->ops_kept,
-            (long long)ops->steps_kept, (long long)ops->ops_dropped);
+    fprintf(to, "ops      %lld kept in %lld step%s, %lld dropped", (long long)ops->ops_kept,
+            (long long)ops->steps_kept, td_plural((int64_t)ops->steps_kept),
+            (long long)ops->ops_dropped);
     if (ops->launches && !isnan(td_coverage_percent(&c)))
         fprintf(to, "; %.1f %% of the GEMMs that were seen", td_coverage_percent(&c));
     if (ops->rested_ms)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "common/number_words.h"
 
 static void print_requests(const struct td_fixture_replay_result *r)
 {
@@ -168,9 +169,10 @@ static void print_ops(const struct td_replay_options *opt, const struct td_fixtu
     }
     print_ops_left_out(o);
     if (over)
-        printf("  ! %lld ops are over their limit: the floor, or 4 times the worst of the %s, if that is larger\n",
-               (long long)over, opt->baseline_build ? "baseline" : "recorded output");
-    printf("  %lld ops judged in %.1f s (%.0f ops/s)", (long long)o->replayed, o->seconds,
+        printf("  ! %lld op%s %s over %s limit: the floor, or 4 times the worst of the %s, if that is larger\n",
+               (long long)over, td_plural(over), td_is(over),
+               over == 1 ? "its" : "their", opt->baseline_build ? "baseline" : "recorded output");
+    printf("  %lld op%s judged in %.1f s (%.0f ops/s)", (long long)o->replayed, td_plural(o->replayed), o->seconds,
            o->seconds > 0 ? (double)o->replayed / o->seconds : 0);
     if (o->timed)
         printf(", %lld timed in both builds", (long long)o->timed);

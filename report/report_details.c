@@ -1,5 +1,6 @@
 /* report_details.c - --verbose: what was compared, answers, scores, limits, lanes.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "common/number_words.h"
 #include "report/parts.h"
 #include "report/report_details.h"
 
@@ -393,8 +394,9 @@ static void add_lanes(struct td_buf *out, const cJSON *report)
             td_text_item(out, head, 25, td_part_str(lane, "headline"), 8);
     }
     if (count_of(report, "bad_frames"))
-        td_buf_addf(out, "  %lld frames of the fixtures are corrupt and were skipped\n",
-                    count_of(report, "bad_frames"));
+        td_buf_addf(out, "  %lld frame%s of the fixtures %s corrupt and %s skipped\n",
+                    count_of(report, "bad_frames"), td_plural(count_of(report, "bad_frames")),
+                    td_is(count_of(report, "bad_frames")), td_was(count_of(report, "bad_frames")));
     td_buf_addc(out, '\n');
 }
 

@@ -288,10 +288,12 @@ static void expect_skeleton(const char *text, const char *want)
 static void test_a_sentence_without_its_numbers(void **state)
 {
     (void)state;
-    expect_skeleton("3 of 17 ops: +1.5 % [-2.25, 1e-05] p=5.95e-05.", "# of # ops: +# % [-#, #] p=#.");
-    expect_skeleton("1 of 1 op is bad", "# of # ops are bad");
-    expect_skeleton("1 of 4 ops is bad", "# of # ops are bad");
-    expect_skeleton("NaN at 4eggs", "NaN at #eggs");
+    expect_skeleton("3 of 17 ops: +1.5 % [-2.25, 1e-05] p=5.95e-05.", "# of # op: +# % [-#, #] p=#.");
+    expect_skeleton("1 of 1 op is bad", "# of # op are bad");
+    expect_skeleton("1 of 4 ops is bad", "# of # op are bad");
+    expect_skeleton("1 of 4 answers differs", "# of # answer differ");
+    expect_skeleton("2 of 4 answers differ", "# of # answer differ");
+    expect_skeleton("NaN at 4eggs", "NaN at #egg");
 }
 
 static void test_fail_on_leaves_what_else_was_found(void **state)
