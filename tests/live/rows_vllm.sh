@@ -69,7 +69,7 @@ row_vllm_w4a16() {
     gptq
     serve_vllm_env VLLM_CPU_INT4_W4A8=0 gptq4
     judge "$FIXTURE" --server "$URL" --build "$PY" --build-env VLLM_CPU_INT4_W4A8=0 --max-ops $OPS --lanes tokens,collapse,ops --keep "$WORK/kept-w4a16"
-    want 'ops are computed in another format' 'each by its own reference'
+    want 'computed in another format' 'each by its own reference'
     want 'distance to exact arithmetic' 'both distances'
     want 'tokens +inconclusive' 'tokens fork'
 }

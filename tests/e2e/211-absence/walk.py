@@ -266,7 +266,7 @@ def case_not_replayed():
     base, _ = good()
     record("two", prompts=suite("two.jsonl", SUITE[:2]))
     report = differ(edit(copy(base, "three"), lambda m: m["suite"].pop("hash")), "two")
-    assert "1 prompts of the baseline were not replayed" in [n["text"] for n in report["lanes"]["tokens"]["notes"]]
+    assert "1 prompt of the baseline was not replayed" in [n["text"] for n in report["lanes"]["tokens"]["notes"]]
     return report["lanes"]["tokens"]["verdict"]
 
 
