@@ -184,6 +184,15 @@ def chosen(n):
     return sorted({1 + round(i * (n - 1) / (CALLS - 1)) for i in range(CALLS)}) if CALLS > 1 else [1]
 
 
+def least(seen, scenario):
+    """The smaller counts of this run and another one: a run that takes a second longer has a line of the ledger more."""
+    work = fresh(scenario)
+    code = run(scenario.words, work, program=scenario.program)[0]
+    again = contents(scenario, work + '/' + scenario.writes) if code == 0 else None
+    shutil.rmtree(work, ignore_errors=True)
+    return tuple(min(a, b, key=int) for a, b in zip(seen, again)) if again else seen
+
+
 def try_scenario(scenario):
     """(runs, failures)"""
     work = fresh(scenario)
@@ -191,6 +200,8 @@ def try_scenario(scenario):
     normal['work'] = work
     normal['digest'] = digest(fixture)
     normal['contents'] = contents(scenario, work + '/' + scenario.writes) if scenario.writes else None
+    if normal['contents'] and not scenario.prepare:
+        normal['contents'] = least(normal['contents'], scenario)
     if normal['code'] or not os.path.exists(base + '/counts'):
         print('%-14s does not work when nothing fails: exit %s %s' % (scenario.name, normal['code'], normal['err'][-300:]))
         return 1, 1
