@@ -130,6 +130,9 @@ class Fixture:
 LONG = "n" * 70000
 FORGED = ["a\nverdict: pass", "\x1b[2J\x1b]0;x\x07", "::error::x", "%s%n%p", "\u009b31m", "a\rverdict: pass", "\ud800", "x\0y", "", "-o", "--help", LONG, "é" * 200, "|id", "$(id)"]
 
+DANGEROUS = {"path", "method", "url", "model", "name", "checkpoint", "library", "blob", "hash", "shape", "strides", "dtype", "stored", "transforms", "files", "frames", "bytes", "prompt_id",
+             "layer", "symbol", "category", "error", "kind"}
+
 
 def numbers(v):
     n = v if isinstance(v, int) and not isinstance(v, bool) else 0
@@ -157,6 +160,8 @@ class Change:
         r, key = self.rng, str(key).lower()
         if r.random() < 0.12:
             return self.pick([None, True, False, [], {}, "", 0, [[[]]], {"a": {"b": [1]}}, [old] * 3, {"x": old}])
+        if isinstance(old, str) and r.random() < 0.2:
+            return self.pick(FORGED)
         if key in ("shape", "strides", "slice") or isinstance(old, list) and old and all(isinstance(x, int) for x in old):
             new = list(old) if isinstance(old, list) else []
             how = r.randrange(7)
@@ -215,7 +220,9 @@ class Change:
         walk(root, "")
         if not places:
             return "an empty line"
-        node, k, name = self.pick(places)
+        names = sorted({str(name) for _, _, name in places})  # by name: else it would be a token nearly always
+        chosen = self.rng.choices(names, [5 if n in DANGEROUS else 1 for n in names])[0]
+        node, k, name = self.pick([p for p in places if str(p[2]) == chosen])
         old, how = node[k], self.rng.random()
         if how < 0.1:
             del node[k]
@@ -247,6 +254,28 @@ class Change:
         else:
             piece[i] = self.pick([b"{", b"[]", b"null", b"17", b"\"x\"", b"", b"{}", b"\xff\xfe", b"[" * 5000, b"{\"op\":1,\"op\":2}"])
         return f"{name} line {i} {what}"
+
+    def everywhere(self):
+        """The same value in every line: as a whole the fixture is of one piece."""
+        name = self.rng.choices(list(self.f.lines) + ["manifest.json"], [6, 1, 5, 1, 3])[0]
+        found = {}
+
+        def walk(node):
+            for k, v in node.items() if isinstance(node, dict) else ((None, x) for x in node):
+                if k is not None:
+                    found.setdefault(k, []).append((node, k))
+                if isinstance(v, (dict, list)):
+                    walk(v)
+
+        walk([x for piece in self.f.lines[name] for x in piece if isinstance(x, dict)] if name in self.f.lines else self.f.manifest)
+        if not found:
+            return "nothing"
+        key = self.rng.choices(sorted(found), [8 if k in DANGEROUS else 1 for k in sorted(found)])[0]
+        node, k = found[key][0]
+        new = self.value(key, node[k])
+        for node, k in found[key]:
+            node[k] = copy.deepcopy(new)
+        return f"{name}: every {key} = {str(new)[:80]!r}"
 
     def wire(self):
         records = [x for piece in self.f.wire for x in piece]
@@ -336,7 +365,8 @@ class Change:
         return f"{name}: {what}"
 
     def any(self):
-        return self.rng.choices([self.line, lambda: "manifest: " + self.json(self.f.manifest), self.wire, self.pack, self.frame, self.file], [60, 16, 8, 9, 4, 5])[0]()
+        return self.rng.choices([self.line, self.everywhere, lambda: "manifest: " + self.json(self.f.manifest), self.wire, self.pack, self.frame, self.file],
+                                [40, 25, 16, 8, 9, 4, 5])[0]()
 
 
 # ---- evidence taken away -------------------------------------------------------------------------------------------
@@ -473,7 +503,7 @@ def commands(kind, url):
         return {**p, "differ": ["differ", "base", F, "--lanes", "ops" if kind == "replayed ops" else "tokens"], "differ all": ["differ", "base", F, "--json", "report.json", "--junit", "j.xml"],
                 "differ self": ["differ", F, F]}
     p.update({"differ": ["differ", F, "new", "--lanes", "ops" if kind != "requests" else "tokens"], "differ all": ["differ", F, "new", "--json", "report.json", "--markdown", "r.md"],
-              "differ base": ["differ", "base", F], "smoke": ["differ", "--smoke", F]})
+              "differ base": ["differ", "base", F], "smoke": ["differ", "--smoke", F], "smoke -v": ["differ", "--smoke", F, "-v"]})
     if kind != "requests":
         p.update({"replay": ["replay", F, "-o", "replayed", "--provider", "cpu", "--deadline", "20"], "gate": ["gate", F, "--provider", "cpu", "--lanes", "ops"]})
     p.update({"send": ["replay", F, "-o", "sent", *ask], "gate sent": ["gate", F, *ask[:2], *ask[4:], "--lanes", "tokens"]})
@@ -558,7 +588,7 @@ class Fuzz:
         self.sound = {kind: self.codes_of(kind, path, base, new) for kind, path, base, new in self.bases.rows[:4]}
         for kind, names in JUDGES.items():
             for name in names:
-                if (not CHOSEN or name.split()[0] in CHOSEN) and self.sound[kind].get(name) != 0:
+                if self.sound[kind].get(name) != 0:
                     self.fail("base", f"{kind}: {name} of the unchanged fixture ends with {self.sound[kind].get(name)}")
 
     def fail(self, case, what):
@@ -603,7 +633,7 @@ class Fuzz:
         held = len(self.bad)
         before, out_before = state(place + "/work/F"), state(outside)
         for name, command in commands(kind, self.server.url).items():
-            if CHOSEN and name.split()[0] not in CHOSEN:
+            if CHOSEN and name.split()[0] not in CHOSEN and command[0] not in CHOSEN:
                 continue
             if lacks and name not in JUDGES[kind] + ("verify",):
                 continue
