@@ -21,6 +21,11 @@ static bool is_hidden(unsigned c)
            (c >= 0x2060 && c <= 0x206F) || c == 0x061C || c == 0xFEFF || c == 0xFFFE || c == 0xFFFF;
 }
 
+bool td_is_ci_command(const char *text, size_t len)
+{
+    return (len >= 3 && memcmp(text, "##[", 3) == 0) || (len >= 6 && memcmp(text, "##vso[", 6) == 0);
+}
+
 /* Append one character of len bytes (0: a byte that is not UTF-8). */
 static void add_character(const char *s, int len, struct td_buf *out)
 {
@@ -48,7 +53,10 @@ void td_clean_bytes(const char *text, size_t len, struct td_buf *out)
     while (i < len) {
         int n = td_utf8_seq(text + i, len - i);
 
-        add_character(text + i, n, out);
+        if (td_is_ci_command(text + i, len - i))
+            td_buf_adds(out, "\\x23");
+        else
+            add_character(text + i, n, out);
         i += n > 0 ? (size_t)n : 1;
     }
 }
@@ -68,6 +76,8 @@ void td_clean_line(const char *text, size_t max, struct td_buf *out)
         if ((unsigned char)text[i] == 0xC0 && (unsigned char)text[i + 1] == 0x80) {
             td_buf_adds(out, "\\x00");
             step = 2;
+        } else if (td_is_ci_command(text + i, len - i)) {
+            td_buf_adds(out, "\\x23");
         } else {
             add_character(text + i, n, out);
         }

@@ -4,14 +4,18 @@
 
 #include "report/text.h"
 
-/* Texts of a server and of a recording: none begins a line of its own. */
-static void print_clean(FILE *out, const char *s, const char *behind)
+/* Print a line. Texts of a server and of a recording: none begins a line of its own. */
+static void print_line(FILE *out, const char *first, const char *between, const char *second)
 {
-    struct td_buf clean = TD_BUF_INIT(1 << 18);
+    struct td_buf line = TD_BUF_INIT(1 << 18);
 
-    td_text_clip(&clean, s, (int)TD_TEXT_MAX);
-    fprintf(out, "%s%s", td_buf_str(&clean), behind);
-    td_buf_release(&clean);
+    td_buf_adds(&line, *between ? "  " : "");
+    td_text_clip(&line, first, (int)TD_TEXT_MAX);
+    td_buf_adds(&line, between);
+    td_text_clip(&line, second, (int)TD_TEXT_MAX);
+    td_text_end_line(&line);
+    fputs(td_buf_str(&line), out);
+    td_buf_release(&line);
 }
 
 void td_report_print_smoke(const cJSON *report, FILE *out, bool verbose)
@@ -19,10 +23,8 @@ void td_report_print_smoke(const cJSON *report, FILE *out, bool verbose)
     const cJSON *answer;
 
     if (verbose)
-        cJSON_ArrayForEach(answer, td_json_get(td_json_get(report, "smoke"), "answers")) {
-            fputs("  ", out);
-            print_clean(out, td_json_get_str(answer, "prompt_id", "?"), ": ");
-            print_clean(out, td_json_get_str(answer, "error", td_json_get_str(answer, "text", "")), "\n");
-        }
-    print_clean(out, td_json_get_str(report, "line", "smoke: failed"), "\n");
+        cJSON_ArrayForEach(answer, td_json_get(td_json_get(report, "smoke"), "answers"))
+            print_line(out, td_json_get_str(answer, "prompt_id", "?"), ": ",
+                       td_json_get_str(answer, "error", td_json_get_str(answer, "text", "")));
+    print_line(out, td_json_get_str(report, "line", "smoke: failed"), "", "");
 }

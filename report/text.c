@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/clean.h"
+
 /* ---- width ----------------------------------------------------------------------------------- */
 
 static uint32_t code_point(const char *s, int len)
@@ -52,9 +54,10 @@ static int next_char(const char *s, size_t left, int *width, bool *bad)
     if (*bad)
         return 1;
     c = code_point(s, len);
-    /* controls; changes of direction; what is no character */
-    *bad = c < 0x20 || (c >= 0x7F && c < 0xA0) || (c >= 0x202A && c <= 0x202E) ||
-           (c >= 0x2066 && c <= 0x2069) || c == 0xFEFF || (c & 0xFFFE) == 0xFFFE;
+    /* controls; ends of lines; changes of direction; what is no character */
+    *bad = c < 0x20 || (c >= 0x7F && c < 0xA0) || (c >= 0x2028 && c <= 0x202E) || c == 0x061C ||
+           (c >= 0x200E && c <= 0x200F) || (c >= 0x2060 && c <= 0x206F) || c == 0xFEFF ||
+           (c & 0xFFFE) == 0xFFFE;
     *width = *bad ? 1 : width_of_code(c);
     return len;
 }
@@ -119,10 +122,32 @@ static void begin_line(struct td_buf *out, const char *head, int indent)
     add_blanks(out, indent - td_text_clip(out, head, indent));
 }
 
+/* CI servers take some lines of a log for commands: "::name::" behind blanks only, "##[name]" and
+ * "##vso[name]" anywhere in a line. We print none, so what looks like one is foreign text that a
+ * line was broken before; its first character becomes '?'. */
+static void disarm_ci_command(char *line, size_t len)
+{
+    size_t i = 0;
+
+    while (i < len && line[i] == ' ')
+        i++;
+    if (len - i >= 2 && memcmp(line + i, "::", 2) == 0)
+        line[i] = '?';
+    for (; i + 3 <= len; i++)
+        if (td_is_ci_command(line + i, len - i))
+            line[i] = '?';
+}
+
 void td_text_end_line(struct td_buf *out)
 {
+    size_t start;
+
     while (out->len && out->data[out->len - 1] == ' ')
         out->len--;
+    for (start = out->len; start && out->data[start - 1] != '\n'; start--)
+        ;
+    if (out->len)
+        disarm_ci_command(out->data + start, out->len - start);
     td_buf_addc(out, '\n');
 }
 
@@ -157,7 +182,8 @@ static int wrap(struct td_buf *out, const char *head, int indent, int more, cons
         n = fitting(words, columns);
         if (++lines == max_lines && words[n] != '\0') { /* there is more than fits */
             take(out, words, fitting(words, columns - 4), columns - 4, &used);
-            td_buf_adds(out, " ...\n");
+            td_buf_adds(out, " ...");
+            td_text_end_line(out);
             return lines;
         }
         take(out, words, n, columns, &used);
