@@ -30,12 +30,50 @@ static bool looks_like_key(const char *s, size_t n)
 static int add(struct td_redact_values *v, const char *s, size_t n, struct td_error *err)
 {
     if (v->n == TD_REDACT_MAX_VALUES)
-        return td_fail(err, TD_ELIMIT, "redaction: more than %d headers", TD_REDACT_MAX_VALUES / 2);
+        return td_fail(err, TD_ELIMIT, "redaction: more than %d headers", TD_REDACT_MAX_VALUES / 8);
     v->value[v->n] = strndup(s, n);
     if (!v->value[v->n])
         return td_fail(err, TD_ENOMEM, "redaction: out of memory");
     v->len[v->n++] = n;
     return TD_OK;
+}
+
+/* How a server writes a value that it repeats. */
+enum spelling { JSON_STRING, JSON_SLASHES, IN_URL };
+
+static size_t spell(char *out, unsigned char c, enum spelling how)
+{
+    static const char HEX[] = "0123456789ABCDEF";
+    size_t n = 0;
+
+    if (how == IN_URL && !isalnum(c) && !strchr("-._~", c)) {
+        out[n++] = '%';
+        out[n++] = HEX[c >> 4];
+        out[n++] = HEX[c & 15];
+        return n;
+    }
+    if (how != IN_URL && (c == '"' || c == '\\' || (c == '/' && how == JSON_SLASHES)))
+        out[n++] = '\\';
+    out[n++] = (char)c;
+    return n;
+}
+
+/* Note a value as it is, and as JSON and URLs spell it where that is something else. */
+static int add_spellings(struct td_redact_values *v, const char *s, size_t n, struct td_error *err)
+{
+    char *other = malloc(3 * n + 1);
+    int rc = other ? add(v, s, n, err) : td_fail(err, TD_ENOMEM, "redaction: out of memory");
+    enum spelling how;
+    size_t i, len;
+
+    for (how = JSON_STRING; !rc && how <= IN_URL; how++) {
+        for (i = len = 0; i < n; i++)
+            len += spell(other + len, (unsigned char)s[i], how);
+        if (len != n && (how != JSON_SLASHES || memchr(s, '/', n)))
+            rc = add(v, other, len, err);
+    }
+    free(other);
+    return rc;
 }
 
 int td_redact_values_init(struct td_redact_values *v, const char *const *headers, struct td_error *err)
@@ -53,10 +91,10 @@ int td_redact_values_init(struct td_redact_values *v, const char *const *headers
             ;
         if (n < LEAST || (!named && !looks_like_key(s, n)))
             continue;
-        rc = add(v, s, n, err);
+        rc = add_spellings(v, s, n, err);
         blank = memchr(s, ' ', n);
         if (!rc && blank && n - (size_t)(blank + 1 - s) >= LEAST)
-            rc = add(v, blank + 1, n - (size_t)(blank + 1 - s), err);
+            rc = add_spellings(v, blank + 1, n - (size_t)(blank + 1 - s), err);
     }
     return rc;
 }

@@ -13,7 +13,7 @@
 
 #include "common/error.h"
 
-#define TD_REDACT_MAX_VALUES 128
+#define TD_REDACT_MAX_VALUES 512
 
 struct td_redact_values {
     char *value[TD_REDACT_MAX_VALUES];
