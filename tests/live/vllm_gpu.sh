@@ -194,7 +194,7 @@ stage_operators() {
         "$BIN/record" -o "$WORK/operators-$name" --server "127.0.0.1:$PORT" --suite "$SUITE" --repeat 1 -n "$TOKENS" --timeout 300 --gemms all \
             --run -- "${COMMAND[@]}" >"$WORK/operators-$name.txt" 2>&1
         say "operators-$name: exit $?  $(grep '^torch' "$WORK/operators-$name.txt")"
-        "$PYTHON" "$HERE/operator_counts.py" $name "$WORK/operators-$name" 2>&1 | tee -a "$WORK/table.txt"
+        "$PYTHON" "$HERE/operator_counts.py" $name "$WORK/operators-$name" 4 2>&1 | tee -a "$WORK/table.txt"
         [ "${PIPESTATUS[0]}" = 0 ] || wrong "operators-$name"
     done
 }

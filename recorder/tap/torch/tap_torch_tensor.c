@@ -49,6 +49,11 @@ bool tap_torch_ready(const void *fn)
     return now == READY;
 }
 
+bool tap_torch_found(void)
+{
+    return atomic_load_explicit(&state, memory_order_acquire) == READY;
+}
+
 bool tap_torch_read_any(td_torch_tensor tensor, struct tap_torch_tensor *t)
 {
     int64_t *sizes, *strides, elements = 1;

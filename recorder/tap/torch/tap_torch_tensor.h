@@ -28,6 +28,9 @@ struct tap_torch_tensor {
  * been true. */
 bool tap_torch_ready(const void *fn);
 
+/* tap_torch_ready() has been true. Only loads. */
+bool tap_torch_found(void);
+
 /* Read a tensor, on whatever device it lies. False: it is none (NULL, more than TAP_DIMS dimensions,
  * negative strides, no memory of its own), or torch returned an error. */
 bool tap_torch_read_any(td_torch_tensor tensor, struct tap_torch_tensor *t);

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "recorder/tap/core/tap.h"
+#include "recorder/tap/torch/tap_torch_tensor.h"
 #include "recorder/tap/torch/torch_library.h"
 #include "recorder/tap/torch/torch_trampolines.h"
 
@@ -136,6 +137,7 @@ static void look_at_torch(const void *real)
     if (atomic_load(&any_real))
         return;
     why = check_version(real, text, sizeof text);
+    tap_torch_ready(real);            /* for the calls: here the linker may be asked */
     tap_torch_lock();
     if (!atomic_load(&any_real)) {
         snprintf(refused, sizeof refused, "%s", why ? why : "");

@@ -4,6 +4,8 @@
  * The numbers are octal: three digits for each of the 512 places. */
 #include "recorder/tap/torch/torch_trampolines.h"
 
+#include "recorder/tap/torch/torch_call.h"
+
 #define TRAMPOLINE(n)                                                                              \
     static void trampoline_##n(td_torch_value *stack, uint64_t n_args, uint64_t n_results)         \
     {                                                                                              \

@@ -14,9 +14,5 @@
  * tap_torch_call(place, ...). */
 td_torch_boxed *tap_torch_trampoline(unsigned place);
 
-/* In torch_front.c: an operator is called. Any thread of the server; exceptions of the operator
- * pass through. */
-void tap_torch_call(unsigned place, td_torch_value *stack, uint64_t n_args, uint64_t n_results);
-
 #pragma GCC visibility pop
 #endif
