@@ -15,7 +15,7 @@
 #include "differ/lanes.h"
 #include "differ/pairs.h"
 #include "differ/policy_explain.h"
-#include "report/report_smoke.h"
+#include "report/report.h"
 #include "report/report_unfinished.h"
 
 struct options {
@@ -119,21 +119,6 @@ static cJSON *judge_all(const struct options *opt, const char *base, const char 
     return joined;
 }
 
-static int print_report(const struct options *opt, const cJSON *report)
-{
-    FILE *to = td_report_text_stream(&opt->out);
-    int rc = TD_OK;
-
-    td_report_say_cause(report, &opt->out, opt->smoke);
-    fflush(stderr);
-    if (opt->smoke)
-        td_report_print_smoke(report, to, opt->out.verbose);
-    else if (td_report_has_text(report, false))
-        rc = td_report_print(report, to, &opt->out);
-    fflush(to);
-    return rc;
-}
-
 /* Write the files, print the text, and return the exit code. A file that cannot be written makes
  * the run broken; files_fit: none was refused before. */
 static int finish(const struct options *opt, bool files_fit, cJSON *report)
@@ -149,7 +134,7 @@ static int finish(const struct options *opt, bool files_fit, cJSON *report)
         cJSON_Delete(report);
         report = td_judge_broken(NULL, &err);
     }
-    code = print_report(opt, report) ? TD_EXIT_BROKEN : td_report_exit(report);
+    code = td_report_show(report, &opt->out, opt->smoke) ? TD_EXIT_BROKEN : td_report_exit(report);
     cJSON_Delete(report);
     return code;
 }

@@ -9,7 +9,7 @@
 #include "common/out_of_memory.h"
 #include "gate/gate_judge.h"
 #include "gate/run.h"
-#include "report/report_smoke.h"
+#include "report/report.h"
 
 /* In rising order of gravity. */
 static const int GRAVITY[] = {TD_EXIT_OK, TD_EXIT_INCONCLUSIVE, TD_EXIT_REGRESSED, TD_EXIT_BROKEN,
@@ -87,21 +87,6 @@ static void apply_fail_on(const struct td_gate_options *o, cJSON *report)
     set_exit(report, code);
 }
 
-static int print(const struct td_gate_options *o, const cJSON *report)
-{
-    FILE *to = td_report_text_stream(&o->out);
-    int rc = TD_OK;
-
-    td_report_say_cause(report, &o->out, o->smoke);
-    fflush(stderr);
-    if (o->smoke)
-        td_report_print_smoke(report, to, o->out.verbose);
-    else if (td_report_has_text(report, false))
-        rc = td_report_print(report, to, &o->out);
-    fflush(to);
-    return rc;
-}
-
 int td_gate_finish(const struct td_gate_options *o, bool files_fit, cJSON **report)
 {
     struct td_error err = {0, ""};
@@ -119,5 +104,5 @@ int td_gate_finish(const struct td_gate_options *o, bool files_fit, cJSON **repo
         cJSON_Delete(*report);
         *report = td_gate_broken(NULL, &err);
     }
-    return print(o, *report) ? TD_EXIT_BROKEN : td_report_exit(*report);
+    return td_report_show(*report, &o->out, o->smoke) ? TD_EXIT_BROKEN : td_report_exit(*report);
 }

@@ -63,14 +63,13 @@ int td_report_gravity(const cJSON *report);         /* the larger the graver, fr
 /* "WRONG", "SLOWER" ... from a verdict and whether speed alone has regressed. */
 const char *td_report_headline(const char *verdict, bool speed_alone);
 
-/* Has it a text? A usage error has none: its sentence on stderr is all. A smoke test always has. */
-bool td_report_has_text(const cJSON *report, bool smoke);
-/* Say on stderr why one run compared nothing; not where the text, which says it too, goes to the same
- * terminal or file. */
-void td_report_say_cause(const cJSON *report, const struct td_report_outputs *o, bool smoke);
 /* Print the text for a person. The last line is the verdict line. TD_ENOMEM: there was no memory for the text; the
  * verdict that was printed is broken. */
 int td_report_print(const cJSON *report, FILE *out, const struct td_report_outputs *o);
+/* Print any report for a person, where its text goes, after its cause on stderr; smoke: of a smoke
+ * test. TD_ENOMEM; TD_EIO: the text could not be written, which is said on stderr. A reader that
+ * has gone (EPIPE) wants no more, and is no error. */
+int td_report_show(const cJSON *report, const struct td_report_outputs *o, bool smoke);
 /* Write the files that are asked for (common/outfile.h). All are tried; the first error is
  * returned. Of two reports in one file the first is written. */
 int td_report_write(const cJSON *report, const struct td_report_outputs *o, struct td_error *err);
