@@ -244,7 +244,7 @@ double td_policy_floor(const struct td_policy *p, const char *kind, const char *
     for (i = 0; i < p->n_floors; i++)
         if (strcmp(p->floors[i].key, kind) == 0)
             return p->floors[i].floor;
-    if (!p->floor_given && judge_floor > 0)
+    if (!p->floor_given && judge_floor > 0 && judge_floor < p->floor)
         return judge_floor;
     return p->floor;
 }

@@ -37,7 +37,8 @@ int td_policy_parse(const cJSON *json, struct td_policy *p, struct td_error *err
 /* Write the policy as JSON, as a file that would set every threshold. */
 void td_policy_write(const struct td_policy *p, struct td_jw *w, const char *key);
 /* The floor for an op of this kind and output type. judge_floor: what the replayer's judge
- * proposes for the op; NaN: nothing. */
+ * proposes for the op, which counts where it is stricter (a fixture may say anything); NaN:
+ * nothing. */
 double td_policy_floor(const struct td_policy *p, const char *kind, const char *dtype,
                        double judge_floor);
 

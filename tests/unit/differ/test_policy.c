@@ -62,7 +62,9 @@ static void test_floors_by_kind_and_type(void **state)
     assert_true(td_policy_floor(&p, "gptq_gemm", "F16", NAN) == 8);
     assert_true(td_policy_floor(&p, "gptq_gemm", "BF16", NAN) == 6);
     assert_true(td_policy_floor(&p, "other", "F16", NAN) == 4);
-    assert_true(td_policy_floor(&p, "other", "F16", 5) == 5); /* what the replayer's judge proposes */
+    assert_true(td_policy_floor(&p, "other", "F16", 1) == 1); /* what the replayer's judge proposes */
+    assert_true(td_policy_floor(&p, "other", "F16", 5) == 4); /* a fixture cannot excuse itself */
+    assert_true(td_policy_floor(&p, "other", "F16", INFINITY) == 4);
     assert_int_equal(parse("{\"numerics\":{\"floor\":3}}", &p, &err), TD_OK);
     assert_true(td_policy_floor(&p, "other", "F16", 5) == 3); /* a policy that names it stands over that */
 }
