@@ -273,6 +273,7 @@ static bool has_content(const struct td_exchange *x, bool masked)
 void td_count_content(const struct td_comparison *c, const struct td_side *side,
                       const struct td_planned *p, struct td_absence_count *out)
 {
+    bool all_empty = true;
     size_t i;
 
     (void)c;
@@ -281,7 +282,13 @@ void td_count_content(const struct td_comparison *c, const struct td_side *side,
         if (counts(&side->xs[i]) && !side->xs[i].error) {
             out->planned++;
             out->seen += has_content(&side->xs[i], side->masked);
+            all_empty = all_empty && !side->xs[i].n_tokens && !side->xs[i].text_len;
         }
+    if (all_empty && out->seen) {     /* one prompt may end at once; a server that says nothing is another */
+        out->seen = 0;
+        snprintf(out->why, sizeof out->why, "every answer is empty, and equals every other one");
+        return;
+    }
     snprintf(out->why, sizeof out->why,
              side->masked ? "their words are redacted, and their token ids are not known"
                           : "neither text nor tokens of the others were kept");

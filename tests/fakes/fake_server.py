@@ -5,7 +5,7 @@ the tap.
 It answers in the dialect of vLLM, llama.cpp, SGLang or OpenAI (--shape), in pieces (--split), or
 with a fault (--fault). The answer to a prompt is fixed: token i has id 100+i and text " wI" (id 0
 and "!" with --fault bang; a loop of three tokens with --fault loop, hardly any text with --fault
-quiet). With --gpu each answer also launches the GEMMs of a checkpoint's layers
+quiet; none with empty). With --gpu each answer also launches the GEMMs of a checkpoint's layers
 on a fake GPU, so that a tap has something to record. It prints "listening on
 http://127.0.0.1:PORT", serves the loopback only, and ends after --seconds. tests/fakes/lib.sh
 starts and stops it: fake_start OPTIONS...; `fake_server.py --help` lists the options.
@@ -29,7 +29,7 @@ ap.add_argument("--split", type=int, default=0, help="bytes in each socket write
 ap.add_argument("--pause", type=float, default=0.0, help="seconds between events")
 ap.add_argument("--loading", type=float, default=0.0, help="answer 503 for so many seconds after the start")
 ap.add_argument("--key", default="", help="require Authorization: Bearer KEY")
-ap.add_argument("--fault", default="", choices=["", "detail", "flat", "stream-error", "hang", "nan", "bang", "strict", "redirect", "no-http", "mute", "refuse", "dead", "glyphs", "loop", "quiet"])
+ap.add_argument("--fault", default="", choices=["", "detail", "flat", "stream-error", "hang", "nan", "bang", "strict", "redirect", "no-http", "mute", "refuse", "dead", "glyphs", "loop", "quiet", "empty"])
 ap.add_argument("--refuse", default="", help="with --fault refuse: answer 400 to bodies with one of these members, comma separated")
 ap.add_argument("--vague", action="store_true", help="with --fault refuse: do not name the member")
 ap.add_argument("--context", type=int, default=1024, help="max_model_len; llama.cpp's slots get half of it")
@@ -257,6 +257,8 @@ class Handler(socketserver.StreamRequestHandler):
             return self.reply(400, {"error": {"message": "unknown field " + sorted(set(req) - known)[0], "type": "invalid_request_error"}})
         sampling = req.get("sampling_params", req)
         n = sampling.get("max_tokens", req.get("n_predict", sampling.get("max_new_tokens", 16)))
+        if args.fault == "empty":
+            n = 0
         Handler.tokens += n
         if path == "/completion" and not req["stream"]:
             text = "".join(self.glyph(i) for i in range(n)) if args.fault == "glyphs" else "".join(self.token(i)[1] for i in range(n))
