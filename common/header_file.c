@@ -14,6 +14,9 @@
 
 #define DESCRIPTOR "/dev/fd/"
 
+/* What was read: the headers of a list point into it. */
+static struct kept { struct kept *next; char text[]; } *kept;
+
 static int open_named(const char *name)
 {
     const size_t n = sizeof DESCRIPTOR - 1;
@@ -34,7 +37,8 @@ static int open_named(const char *name)
 static char *read_all(const char *name, struct td_error *err)
 {
     int fd = open_named(name);
-    char *text = fd >= 0 ? malloc(TD_HEADER_FILE_MAX + 2) : NULL;
+    struct kept *k = fd >= 0 ? malloc(sizeof *k + TD_HEADER_FILE_MAX + 2) : NULL;
+    char *text = k ? k->text : NULL;
     size_t len = 0;
     ssize_t n = 0;
 
@@ -49,10 +53,12 @@ static char *read_all(const char *name, struct td_error *err)
         text[len] = '\0';
     if (fd >= 0)
         close(fd);
-    if (text && (n < 0 || len > TD_HEADER_FILE_MAX)) {
-        free(text);
-        text = NULL;
+    if (!k || n < 0 || len > TD_HEADER_FILE_MAX) {
+        free(k);
+        return NULL;
     }
+    k->next = kept;
+    kept = k;
     return text;
 }
 
