@@ -235,10 +235,17 @@ int32_t torch_library_def_with_tags(td_torch_library library, const char *schema
     return rc;
 }
 
-/* Implementations for these keys compute nothing: shapes of a traced model, gradients. */
-static bool is_traced_key(const char *key)
+/* Implementations for these keys compute, on a device. Those for others answer questions of the
+ * server's front process (CompositeExplicitAutograd), trace shapes (Meta) or gradients. */
+static bool is_device_key(const char *key)
 {
-    return !strcmp(key, "Meta") || !strncmp(key, "Autograd", 8);
+    static const char *const devices[] = {"CPU", "CUDA", "HIP", "XPU", "PrivateUse1"};
+    size_t i;
+
+    for (i = 0; i < sizeof devices / sizeof *devices; i++)
+        if (!strcmp(key, devices[i]))
+            return true;
+    return false;
 }
 
 /* What torch is to call: a trampoline, or the function itself. */
@@ -247,7 +254,7 @@ static td_torch_boxed *stand_before(td_torch_library library, const char *name, 
     struct library l;
     int place;
 
-    if (!name || !fn || refused[0] || !find_library(library, &l) || is_traced_key(l.key))
+    if (!name || !fn || refused[0] || !find_library(library, &l) || !is_device_key(l.key))
         return fn;
     place = tap_torch_implement(l.ns, l.key, name, fn);
     return place < 0 ? fn : tap_torch_trampoline((unsigned)place);

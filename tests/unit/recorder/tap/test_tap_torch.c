@@ -230,7 +230,7 @@ static struct fake_torch_tensor a = {.ndim = 2, .sizes = {3, 8}, .strides = {8, 
 
 static void test_registration(void **state)
 {
-    td_torch_library def;
+    td_torch_library def, cuda;
 
     (void)state;
     register_operators("_C");
@@ -247,8 +247,14 @@ static void test_registration(void **state)
     *refuses = 1;
     assert_int_equal(aoti_torch_library_def(def, "never(Tensor a) -> ()"), 1);
     *refuses = 0;
-    assert_int_equal(aoti_torch_library_impl(def, "never", mm), 0);
-    assert_null(atomic_load(&find("yes::never", "")->schema));
+    assert_null(find("yes::never", "CUDA"));
+    assert_int_equal(aoti_torch_library_init_impl("yes", "CUDA", "f.cpp", 1, &cuda), 0);
+    assert_int_equal(aoti_torch_library_impl(cuda, "never", mm), 0);
+    assert_null(atomic_load(&find("yes::never", "CUDA")->schema));
+    /* a question, which no device answers */
+    assert_int_equal(aoti_torch_library_init_impl("yes", "CompositeExplicitAutograd", "f.cpp", 1, &cuda), 0);
+    assert_int_equal(aoti_torch_library_impl(cuda, "supports_fp8", mm), 0);
+    assert_null(find("yes::supports_fp8", "CompositeExplicitAutograd"));
 }
 
 /* The operator gets what torch gave, and torch gets what the operator gave, asleep and armed. */
