@@ -137,7 +137,9 @@ begin() {
         dir=$scratch/$started
         mkdir "$dir"
         [ -z "$threads" ] || export TSAN_OPTIONS="log_path=$dir/tsan suppressions=$ROOT/tests/threads.supp die_after_fork=0 ${TSAN_OPTIONS:-}"
+        SECONDS=0
         "$@" >"$dir/shown" 2>&1
+        echo "$SECONDS s ${*: -1}" >"$dir/seconds"
         end_group
         rm -rf "$dir/work"
         [ -f "$dir/tally" ] && [ -s "$dir/tally" ] && touch "$dir/done"
@@ -181,6 +183,7 @@ for i in $(seq $started); do # a test whose shell died has written no tally
     [ -e "$scratch/$i/done" ] || { cat "$scratch/$i/shown" 2>/dev/null; echo "failed: ${names[i]} did not come to an end"; lost=$((lost + 1)); rm -f "$scratch/$i/tally"; }
 done
 
+[ -n "$only" ] || echo "slowest: $(cat "$scratch"/*/seconds | sort -rn | head -n 12 | sed -E 's|^([0-9]+ s) .*/|\1 |' | paste -sd, | sed 's/,/, /g')"
 for kind in skipped failed; do cat "$scratch"/*/tally 2>/dev/null | sed -n "s/^$kind [0-9]* /$kind: /p"; done
 cat "$scratch"/*/tally 2>/dev/null | awk -v lost=$lost '{n[$1] += $2}
     END {printf "%d passed, %d failed, %d skipped\n", n["passed"], n["failed"] + lost, n["skipped"]; exit n["failed"] + lost > 0 || !n["passed"]}'
