@@ -17,30 +17,7 @@
 #include <cmocka.h>
 
 #include "common/fs.h"
-
-static char root[] = "/tmp/td-fs-XXXXXX";
-
-static int setup(void **state)
-{
-    (void)state;
-    return mkdtemp(root) ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    return td_fs_remove_tree(root, NULL);
-}
-
-static const char *at(const char *name)
-{
-    static char out[4][200];
-    static int turn;
-    char *p = out[turn++ & 3];
-
-    snprintf(p, 200, "%s/%s", root, name);
-    return p;
-}
+#include "tests/unit/common/temp_root.h"
 
 static void test_read_write(void **state)
 {

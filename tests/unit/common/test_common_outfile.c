@@ -17,30 +17,7 @@
 
 #include "common/fs.h"
 #include "common/outfile.h"
-
-static char root[] = "/tmp/td-outfile-XXXXXX";
-
-static int setup(void **state)
-{
-    (void)state;
-    return mkdtemp(root) ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    return td_fs_remove_tree(root, NULL);
-}
-
-static const char *at(const char *name)
-{
-    static char out[4][200];
-    static int turn;
-    char *p = out[turn++ & 3];
-
-    snprintf(p, 200, "%s/%s", root, name);
-    return p;
-}
+#include "tests/unit/common/temp_root.h"
 
 static void write_text(const char *path, const char *text)
 {

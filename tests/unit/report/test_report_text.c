@@ -32,9 +32,10 @@ static cJSON *report_of(const char *tokens, const char *collapse)
     return r;
 }
 
-static char *text_of(cJSON *report)
+/* verbose: with all its details */
+static char *printed(cJSON *report, bool verbose)
 {
-    const struct td_report_outputs o = {0};
+    const struct td_report_outputs o = {.verbose = verbose};
     char *text = NULL;
     size_t n = 0;
     FILE *f = open_memstream(&text, &n);
@@ -48,7 +49,7 @@ static char *text_of(cJSON *report)
 
 static void the_text_of_a_fork_has_both_sides(void **state)
 {
-    char *t = text_of(report_of("inconclusive", "pass"));
+    char *t = printed(report_of("inconclusive", "pass"), false);
 
     (void)state;
     assert_non_null(strstr(t, "\nTEXT   old  fork old\n       new  fork new\n"));
@@ -58,7 +59,7 @@ static void the_text_of_a_fork_has_both_sides(void **state)
 /* A collapsed answer comes before one that forks, without control characters. */
 static void the_text_of_a_collapse_comes_first(void **state)
 {
-    char *t = text_of(report_of("regressed", "regressed"));
+    char *t = printed(report_of("regressed", "regressed"), false);
 
     (void)state;
     assert_non_null(strstr(t, "\nTEXT   new  !!!!"));
@@ -69,7 +70,7 @@ static void the_text_of_a_collapse_comes_first(void **state)
 
 static void lanes_that_passed_show_no_text(void **state)
 {
-    char *t = text_of(report_of("pass", "pass"));
+    char *t = printed(report_of("pass", "pass"), false);
 
     (void)state;
     assert_null(strstr(t, "TEXT"));
@@ -97,28 +98,13 @@ static void every_lane_that_failed_has_a_line(void **state)
         cJSON_DeleteItemFromObject(lanes, LANES[i]);
         cJSON_AddItemToObject(lanes, LANES[i], lane);
     }
-    t = text_of(r);
+    t = printed(r, false);
     assert_non_null(strstr(t, "WHY    x tokens"));
     assert_non_null(strstr(t, "\n       x collapse"));
     assert_non_null(strstr(t, "\n       x scores"));
     assert_non_null(strstr(t, "\n       x ops"));
     assert_non_null(strstr(t, "\n       ? speed"));
     free(t);
-}
-
-/* The report with all its details. */
-static char *details_of(cJSON *report)
-{
-    const struct td_report_outputs o = {.verbose = true};
-    char *text = NULL;
-    size_t n = 0;
-    FILE *f = open_memstream(&text, &n);
-
-    assert_non_null(f);
-    td_report_print(report, f, &o);
-    fclose(f);
-    cJSON_Delete(report);
-    return text;
 }
 
 static void details_list_answers_of_the_same_tokens(void **state)
@@ -136,7 +122,7 @@ static void details_list_answers_of_the_same_tokens(void **state)
     cJSON_AddItemToObject(r, "fixtures", td_json_parse("[{\"dir\":\"a\"}]", 13, &err));
     cJSON_AddItemToObject(cJSON_GetObjectItem(r, "tokens"), "unlike",
                           td_json_parse(LIST, strlen(LIST), &err));
-    t = details_of(r);
+    t = printed(r, true);
     assert_non_null(strstr(t, "answers of the same tokens with another text or end"));
     assert_non_null(strstr(t, "  short-1, repeat 2: another end: stop, now length\n"));
     assert_non_null(strstr(t, "  short-2, repeat 0: another text\n    old   two\n    new   tvvo\n"));
@@ -157,7 +143,7 @@ static char *first_of(const char *why)
     blame = td_json_parse(text, strlen(text), &err);
     assert_non_null(blame);
     cJSON_AddItemToObject(r, "blame", blame);
-    return text_of(r);
+    return printed(r, false);
 }
 
 /* No op is called undecided where none was. */
@@ -171,12 +157,12 @@ static void every_op_is_bad(void **state)
 
     (void)state;
     cJSON_AddItemToObject(r, "blame", td_json_parse(blame, strlen(blame), &err));
-    t = text_of(cJSON_Duplicate(r, true));
+    t = printed(cJSON_Duplicate(r, true), false);
     assert_non_null(strstr(t, "every op is bad (193)"));
     free(t);
     cJSON_DeleteItemFromObject(r, "ops");
     cJSON_AddItemToObject(r, "ops", td_json_parse(ops, strlen(ops), &err));
-    t = text_of(r);
+    t = printed(r, false);
     assert_non_null(strstr(t, "every op that could be decided is bad (193)"));
     free(t);
 }
