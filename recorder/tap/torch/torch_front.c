@@ -2,6 +2,7 @@
  * are counted by name, whatever kernel runs inside.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <dlfcn.h>
+#include <stdio.h>
 
 #include "recorder/tap/core/tap.h"
 #include "recorder/tap/torch/torch_call.h"
@@ -31,6 +32,21 @@ static void report(void)
     reported_ns = tap_now();
 }
 
+/* Why operators are not seen, or not all; NULL: they are. */
+static const char *unseen(void)
+{
+    static char text[TAP_TEXT];
+    unsigned n = tap_torch_operators_left_out();
+
+    if (tap_torch_refused() || !n)
+        return tap_torch_refused();
+    snprintf(text, sizeof text,
+             "%u implementations of torch's operators found no place in the tap's table, and are not "
+             "counted",
+             n);
+    return text;
+}
+
 static const char *start(void)
 {
     unsigned i, n = tap_torch_operator_count();
@@ -42,7 +58,7 @@ static const char *start(void)
         o->sent_bytes = atomic_load(&o->bytes);
     }
     reported_ns = tap_now();
-    return tap_torch_refused();
+    return unseen();
 }
 
 static void tick(void)

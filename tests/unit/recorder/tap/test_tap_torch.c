@@ -417,6 +417,7 @@ static void test_a_full_table(void **state)
     }
     assert_int_equal(tap_torch_operator_count(), TAP_TORCH_OPERATORS);
     assert_int_equal(tap_torch_operators_left_out(), before + 10 + 1);
+    assert_non_null(strstr(tap_front_torch.start(), " operators found no place in the tap's table"));
     calls = 0;
     snprintf(name, sizeof name, "full::op%u", TAP_TORCH_OPERATORS + 9);
     assert_int_equal(call(name, "CUDA", stack, 1, 0), 0);
