@@ -30,6 +30,8 @@ $(foreach t,$(TAP_TESTS),$(call unit,tap_$(t))): $(call obj,$(TAP_SRCS))
 $(foreach t,$(TAP_TESTS),$(eval LINK_test_tap_$(t) := $(LIBTD)))
 OBJS_fuzz_weight_ref := replayer
 OBJS_fuzz_checkpoint := recorder recorder/tap_client replayer
+# the tap's reader of schemas
+$(O)/tests/fuzz/fuzz_torch_schema: $(call obj,recorder/tap/torch/torch_schema.c)
 # its parser of code objects
 $(O)/tests/fuzz/fuzz_tap_code: $(call obj,$(TAP_SRCS) $(TAP_MORE))
 OBJS_test_identify := recorder recorder/tap_client
