@@ -1,6 +1,7 @@
 /* report_show.c - print a report for a person, its cause on stderr, and notice when that fails.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdio_ext.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -34,7 +35,8 @@ static void say_cause(const cJSON *report, const struct td_report_outputs *o, bo
         td_log(TD_LOG_ERROR, "report", "%s", cause);
 }
 
-/* Write out what is buffered. */
+/* Write out what is buffered. When that fails the rest is dropped, the verdict among it: it is not
+ * the one that the exit code says. */
 static int flush_text(FILE *to)
 {
     errno = 0;
@@ -42,6 +44,7 @@ static int flush_text(FILE *to)
         return TD_OK;
     td_log(TD_LOG_ERROR, "report", "cannot write the report: %s",
            errno ? strerror(errno) : "a write failed");
+    __fpurge(to);
     return TD_EIO;
 }
 
