@@ -88,15 +88,20 @@ def outcome(x):
 def check(program, fixture, rows):
     global cases
     got = {x["prompt_id"]: x for x in exchanges(fixture) if x["phase"] == "timed"}
+    whole, late = "".join(modes.WORDS), "".join([modes.LATE] + modes.WORDS[1:])
+    late_left = sum(name == "answer-twice-later" for name, _ in rows)
     for name, want in rows:
         cases += 1
+        if late_left and name in got and got[name]["text"] == late:
+            late_left -= 1
+            continue
         if name not in got:
             fail(f"{program} {name}", "no exchange was kept")
         elif not matches(got[name], want):
             fail(f"{program} {name}", "wanted", want, "- got", outcome(got[name]))
         elif os.environ.get("SHOW"):
             print("  %-8s %-36s %s" % (program, name, outcome(got[name])))
-        if name in got and name.startswith("sound-") and got[name]["text"] != "".join(modes.WORDS):
+        if name in got and name.startswith("sound-") and got[name]["text"] != whole:
             fail(f"{program} {name}", "another text:", got[name]["text"][:100])
     rc, text = run("fixture", "verify", fixture)
     if rc:
