@@ -14,6 +14,7 @@
 
 uint64_t fake_torch_version = (uint64_t)2 << 56 | (uint64_t)11 << 48;
 int32_t fake_torch_refuses;
+int64_t fake_torch_asked_for_data;
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
@@ -35,6 +36,7 @@ int32_t aoti_torch_get_dtype(td_torch_tensor t, int32_t *dtype) { return *dtype 
 int32_t aoti_torch_get_device_type(td_torch_tensor t, int32_t *d) { return *d = at(t)->device, 0; }
 int32_t torch_get_const_data_ptr(td_torch_tensor t, void **data)
 {
+    fake_torch_asked_for_data++;
     return *data = at(t)->data, at(t)->no_storage;
 }
 

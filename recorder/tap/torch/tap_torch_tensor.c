@@ -54,33 +54,45 @@ bool tap_torch_found(void)
     return atomic_load_explicit(&state, memory_order_acquire) == READY;
 }
 
-bool tap_torch_read_any(td_torch_tensor tensor, struct tap_torch_tensor *t)
+/* The number of elements. False: more than an int64_t holds, or a negative size or stride. */
+static bool count_elements(const struct tap_torch_tensor *t, int64_t *elements)
 {
-    int64_t *sizes, *strides, elements = 1;
-    void *data = NULL;
     int i;
+
+    *elements = 1;
+    for (i = 0; i < t->ndim; i++)
+        if (t->sizes[i] < 0 || t->strides[i] < 0 ||
+            __builtin_mul_overflow(*elements, t->sizes[i], elements))
+            return false;
+    return true;
+}
+
+bool tap_torch_read_shape(td_torch_tensor tensor, struct tap_torch_tensor *t)
+{
+    int64_t *sizes, *strides, elements;
 
     memset(t, 0, sizeof *t);
     if (!tensor || torch.device(tensor, &t->device) || torch.dim(tensor, &t->ndim) || t->ndim < 0 ||
         t->ndim > TAP_DIMS || torch.sizes(tensor, &sizes) || torch.strides(tensor, &strides) ||
-        torch.dtype(tensor, &t->dtype) || torch.data(tensor, &data))
+        torch.dtype(tensor, &t->dtype))
         return false;
-    for (i = 0; i < t->ndim; i++)
-        if (sizes[i] < 0 || strides[i] < 0 || __builtin_mul_overflow(elements, sizes[i], &elements))
-            return false;
     t->sizes = sizes;
     t->strides = strides;
-    t->data = elements ? data : NULL;
-    return t->data || !elements;
+    return count_elements(t, &elements);
 }
 
 bool tap_torch_read(td_torch_tensor tensor, struct tap_torch_tensor *t)
 {
-    int32_t device;
+    int64_t elements;
+    void *data = NULL;
 
-    memset(t, 0, sizeof *t);
-    return tensor && !torch.device(tensor, &device) && device == TD_TORCH_CPU &&
-           tap_torch_read_any(tensor, t);
+    if (!tap_torch_read_shape(tensor, t) || t->device != TD_TORCH_CPU ||
+        torch.data(tensor, &data) || !count_elements(t, &elements)) {
+        memset(t, 0, sizeof *t);
+        return false;
+    }
+    t->data = elements ? data : NULL;
+    return t->data || !elements;
 }
 
 bool tap_torch_is_on_device(td_torch_tensor tensor)

@@ -31,10 +31,12 @@ bool tap_torch_ready(const void *fn);
 /* tap_torch_ready() has been true. Only loads. */
 bool tap_torch_found(void);
 
-/* Read a tensor, on whatever device it lies. False: it is none (NULL, more than TAP_DIMS dimensions,
- * negative strides, no memory of its own), or torch returned an error. */
-bool tap_torch_read_any(td_torch_tensor tensor, struct tap_torch_tensor *t);
-/* The same of a tensor in the memory of this process. False also: it lies on another device. */
+/* Read all of a tensor but its data, on whatever device it lies: its memory is not asked for, which
+ * an older torch would take for a write. False: it is none (NULL, more than TAP_DIMS dimensions,
+ * negative strides), or torch returned an error. */
+bool tap_torch_read_shape(td_torch_tensor tensor, struct tap_torch_tensor *t);
+/* Read a tensor in the memory of this process, with its data. False also: it lies on another device,
+ * or has no memory of its own. */
 bool tap_torch_read(td_torch_tensor tensor, struct tap_torch_tensor *t);
 /* Read an optional one: *has says whether it is there; if not, *t is zeroed. False: it is there and
  * cannot be read. */

@@ -27,7 +27,7 @@ static uint64_t bytes_of(td_torch_tensor tensor)
     uint64_t bytes;
     int i;
 
-    if (!tensor || !tap_torch_read_any(tensor, &t))
+    if (!tensor || !tap_torch_read_shape(tensor, &t))
         return 0;
     bytes = tap_torch_dtype_bytes(t.dtype);
     for (i = 0; i < t.ndim; i++)

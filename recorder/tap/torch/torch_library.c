@@ -172,10 +172,9 @@ const void *tap_torch_library_function(void)
 
 /* ---- in the place of torch's functions ------------------------------------------------------- */
 
-int32_t aoti_torch_library_init_def(const char *ns, const char *file, uint32_t line,
-                                    td_torch_library *library)
+static int32_t open_definitions(td_torch_init *real, const char *ns, const char *file, uint32_t line,
+                                td_torch_library *library)
 {
-    td_torch_init *real = (td_torch_init *)find(&init_def, __builtin_return_address(0));
     int32_t rc = real ? real(ns, file, line, library) : FAILURE;
 
     if (!rc)
@@ -183,15 +182,18 @@ int32_t aoti_torch_library_init_def(const char *ns, const char *file, uint32_t l
     return rc;
 }
 
+int32_t aoti_torch_library_init_def(const char *ns, const char *file, uint32_t line,
+                                    td_torch_library *library)
+{
+    return open_definitions((td_torch_init *)find(&init_def, __builtin_return_address(0)), ns, file,
+                            line, library);
+}
+
 int32_t aoti_torch_library_init_fragment(const char *ns, const char *file, uint32_t line,
                                          td_torch_library *library)
 {
-    td_torch_init *real = (td_torch_init *)find(&init_fragment, __builtin_return_address(0));
-    int32_t rc = real ? real(ns, file, line, library) : FAILURE;
-
-    if (!rc)
-        open_library(*library, ns, NULL);
-    return rc;
+    return open_definitions((td_torch_init *)find(&init_fragment, __builtin_return_address(0)), ns,
+                            file, line, library);
 }
 
 int32_t aoti_torch_library_init_impl(const char *ns, const char *key, const char *file,
