@@ -54,23 +54,30 @@ void tap_send_resume_step(uint64_t step)
     tap_thread.decision = TAP_RECORD;
 }
 
-bool tap_send_dump(enum tap_dump_reason why, int64_t t_ns, uint64_t ring_bytes)
+/* Write a record of that type, which begins with *rec and has size bytes in all; fills in *rec.
+ * False: no room, or no ring. */
+static bool send_record(enum tap_rec_type type, struct tap_rec *rec, uint32_t size, int64_t t_ns)
 {
     struct tap_ring_slot *s = enter();
     bool done = false;
 
     if (!s)
         return false;
-    done = tap_ring_slot_room(s) >= sizeof(struct tap_dump);
+    done = tap_ring_slot_room(s) >= size;
     if (done) {
-        *(struct tap_dump *)tap_ring_slot_head(s) = (struct tap_dump){
-            .rec = tap_ring_slot_rec(s, TAP_REC_DUMP, sizeof(struct tap_dump), t_ns),
-            .why = why,
-            .ring_bytes = ring_bytes};
-        tap_ring_slot_publish(s, sizeof(struct tap_dump));
+        *rec = tap_ring_slot_rec(s, type, size, t_ns);
+        memcpy(tap_ring_slot_head(s), rec, size);
+        tap_ring_slot_publish(s, size);
     }
     tap_ring_slot_exit(s);
     return done;
+}
+
+bool tap_send_dump(enum tap_dump_reason why, int64_t t_ns, uint64_t ring_bytes)
+{
+    struct tap_dump d = {.why = why, .ring_bytes = ring_bytes};
+
+    return send_record(TAP_REC_DUMP, &d.rec, sizeof d, t_ns);
 }
 
 uint32_t tap_send_new_weights(void)
@@ -115,45 +122,17 @@ bool tap_send_weights(uint32_t id, const uint64_t bytes[TAP_MAX_WEIGHTS], uint64
 
 bool tap_send_kernel(const char *symbol, bool known, uint64_t n)
 {
-    struct tap_ring_slot *s = enter();
-    struct tap_kernel *rec;
-    bool done = false;
+    struct tap_kernel k = {.n = n, .known = known};
 
-    if (!s)
-        return false;
-    rec = tap_ring_slot_head(s);
-    done = tap_ring_slot_room(s) >= sizeof *rec;
-    if (done) {
-        *rec =
-            (struct tap_kernel){.rec = tap_ring_slot_rec(s, TAP_REC_KERNEL, sizeof *rec, tap_now()),
-                                .n = n,
-                                .known = known};
-        memcpy(rec->symbol, symbol, strnlen(symbol, TAP_SYMBOL - 1));
-        tap_ring_slot_publish(s, sizeof *rec);
-    }
-    tap_ring_slot_exit(s);
-    return done;
+    memcpy(k.symbol, symbol, strnlen(symbol, sizeof k.symbol - 1));
+    return send_record(TAP_REC_KERNEL, &k.rec, sizeof k, tap_now());
 }
 
 bool tap_send_operator(const char *name, const char *key, uint64_t calls, uint64_t bytes)
 {
-    struct tap_ring_slot *s = enter();
-    struct tap_operator *rec;
-    bool done = false;
+    struct tap_operator o = {.calls = calls, .bytes = bytes};
 
-    if (!s)
-        return false;
-    rec = tap_ring_slot_head(s);
-    done = tap_ring_slot_room(s) >= sizeof *rec;
-    if (done) {
-        *rec = (struct tap_operator){
-            .rec = tap_ring_slot_rec(s, TAP_REC_OPERATOR, sizeof *rec, tap_now()),
-            .calls = calls,
-            .bytes = bytes};
-        memcpy(rec->name, name, strnlen(name, TAP_OPERATOR - 1));
-        memcpy(rec->key, key, strnlen(key, TAP_OPERATOR_KEY - 1));
-        tap_ring_slot_publish(s, sizeof *rec);
-    }
-    tap_ring_slot_exit(s);
-    return done;
+    memcpy(o.name, name, strnlen(name, sizeof o.name - 1));
+    memcpy(o.key, key, strnlen(key, sizeof o.key - 1));
+    return send_record(TAP_REC_OPERATOR, &o.rec, sizeof o, tap_now());
 }
