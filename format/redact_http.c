@@ -59,27 +59,41 @@ static void mark_changed(struct td_redact_held *rec)
     rec->rec.redacted = true;
 }
 
-/* The unit is redacted: copy changed bytes back into the records, and release these. */
-static void unit_close(struct td_redact_http *h, struct td_redact_side *d)
+/* The first n bytes of the unit are redacted: copy changed bytes back into the records, and release what
+ * no unit needs any more. */
+static void unit_close_to(struct td_redact_http *h, struct td_redact_side *d, size_t n)
 {
     const char *p = d->unit.data;
-    size_t i;
+    size_t left = n, i;
 
-    for (i = 0; i < d->n_spans; i++) {
+    for (i = 0; i < d->n_spans && left; i++) {
         struct td_redact_span *sp = &d->span[i];
+        size_t len = sp->len < left ? sp->len : left;
 
-        if (memcmp(sp->rec->data + sp->at, p, sp->len)) {
-            memcpy(sp->rec->data + sp->at, p, sp->len);
+        if (memcmp(sp->rec->data + sp->at, p, len)) {
+            memcpy(sp->rec->data + sp->at, p, len);
             mark_changed(sp->rec);
         }
+        p += len;
+        left -= len;
+        sp->at += len;
+        sp->len -= len;
+        if (sp->len)
+            break;
         sp->rec->open--;
-        p += sp->len;
     }
-    h->held -= d->unit.len;
-    d->n_spans = 0;
-    td_buf_clear(&d->unit);
-    if (d->unit.cap > TD_REDACT_LINE_MAX)
+    if (i)
+        memmove(d->span, d->span + i, (d->n_spans - i) * sizeof *d->span);
+    d->n_spans -= i;
+    h->held -= n;
+    td_buf_consume(&d->unit, n);
+    if (!d->unit.len && d->unit.cap > TD_REDACT_LINE_MAX)
         td_buf_release(&d->unit);
+}
+
+static void unit_close(struct td_redact_http *h, struct td_redact_side *d)
+{
+    unit_close_to(h, d, d->unit.len);
 }
 
 static int unit_add(struct td_redact_http *h, struct td_redact_side *d, struct td_redact_held *rec, size_t at, size_t n)
@@ -150,14 +164,15 @@ static void wipe_unit(struct td_redact_http *h, struct td_redact_side *d)
     d->over = true;
 }
 
-static void end_body(struct td_redact_http *h, struct td_redact_side *d)
+/* broken : it ends where a value may be cut off */
+static void end_body(struct td_redact_http *h, struct td_redact_side *d, bool broken)
 {
-    if (d->unit.len && d->body != TD_RB_PASS) {
-        if (d->body == TD_RB_LINES)
-            td_redact_body_line(h, d->unit.data, d->unit.len);
-        else
-            td_redact_body(h, d->unit.data, d->unit.len);
-    }
+    if (d->unit.len && d->body == TD_RB_PASS)
+        h->counts.values += td_redact_values_apply(&h->values, d->unit.data, d->unit.len, broken);
+    else if (d->unit.len && d->body == TD_RB_LINES)
+        td_redact_body_line(h, d->unit.data, d->unit.len);
+    else if (d->unit.len)
+        td_redact_body(h, d->unit.data, d->unit.len);
     unit_close(h, d);
     d->state = TD_RS_START;
 }
@@ -165,17 +180,18 @@ static void end_body(struct td_redact_http *h, struct td_redact_side *d)
 /* No rule applies, but a secret header's value may come back: what may be its beginning is held. */
 static int pass_body_bytes(struct td_redact_http *h, struct td_redact_side *d, struct td_redact_held *rec, size_t at, size_t n)
 {
+    size_t decided;
+
     if (!h->values.n)
         return TD_OK;
-    if (h->held + n > TD_REDACT_HOLD_ALL_MAX)
+    if (h->held + n > TD_REDACT_HOLD_ALL_MAX) {
+        h->counts.values += td_redact_values_apply(&h->values, d->unit.data, d->unit.len, true);
         unit_close(h, d);
+    }
     if (unit_add(h, d, rec, at, n))
         return TD_ENOMEM;
-    h->counts.values += td_redact_values_apply(&h->values, d->unit.data, d->unit.len, false);
-    if (d->unit.len > TD_REDACT_LINE_MAX) /* one value after the other */
-        h->counts.values += td_redact_values_apply(&h->values, d->unit.data, d->unit.len, true);
-    if (d->unit.len > TD_REDACT_LINE_MAX || !td_redact_values_pending(&h->values, d->unit.data, d->unit.len))
-        unit_close(h, d);
+    h->counts.values += td_redact_values_begin(&h->values, d->unit.data, d->unit.len, &decided);
+    unit_close_to(h, d, decided);
     return TD_OK;
 }
 
@@ -297,14 +313,27 @@ static bool read_chunk_size_byte(struct td_redact_side *d, char c)
     return sized;
 }
 
+/* Are the next bytes an extension of a chunk, of no use, and where a secret may stand? Behind the blank of
+ * "Bad Request" they may be a body without framing. */
+static bool hides_extension(const struct td_redact_http *h, const struct td_redact_side *d)
+{
+    if (h->rules.no_text || (h->values.n && !d->first_chunk))
+        return strpbrk(d->chunk, "; \t") != NULL;
+    return h->values.n && strchr(d->chunk, ';');
+}
+
 static int read_chunk_size(struct td_redact_http *h, struct td_redact_side *d,
                            struct td_redact_held *rec, size_t at, size_t *used)
 {
     size_t i, from = at;
+    uint8_t *end = memchr(rec->data + at, '\n', rec->rec.len - at);
+    int64_t values = td_redact_values_apply(&h->values, (char *)rec->data + at, (end ? (size_t)(end - rec->data) : rec->rec.len) - at, false);
 
+    h->counts.values += values;
+    rec->rec.redacted = rec->rec.redacted || values;
     for (i = at; i < rec->rec.len && d->state == TD_RS_CHUNK_SIZE; i++) {
-        if (h->rules.no_text && !td_redact_is_line_end(rec->data[i]) && strpbrk(d->chunk, "; \t")) {
-            h->counts.unparsed += td_redact_overwrite(rec->data + i, 1); /* a chunk extension */
+        if (hides_extension(h, d) && !td_redact_is_line_end(rec->data[i])) {
+            h->counts.unparsed += td_redact_overwrite(rec->data + i, 1);
             mark_changed(rec);
             continue;
         }
@@ -321,7 +350,7 @@ static int read_chunk_size(struct td_redact_http *h, struct td_redact_side *d,
     }
     *used = i - from;
     if (d->state == TD_RS_TRAILERS && d->body != TD_RB_WIPE) {
-        end_body(h, d);
+        end_body(h, d, false);
         d->state = TD_RS_TRAILERS;
     }
     return TD_OK;
@@ -355,7 +384,7 @@ static int add_side_bytes(struct td_redact_http *h, struct td_redact_stream *s,
             rc = add_body_bytes(h, d, rec, at, used);
             d->left -= used;
             if (!d->left && d->state == TD_RS_LENGTH)
-                end_body(h, d);
+                end_body(h, d, false);
             else if (!d->left)
                 d->state = TD_RS_CHUNK_END;
             break;
@@ -413,7 +442,7 @@ void td_redact_stream_end(struct td_redact_http *h, struct td_redact_stream *s)
                 redact_head_line(h, s, d);
             d->state = TD_RS_START;
         } else {
-            end_body(h, d);
+            end_body(h, d, true);
         }
     }
 }

@@ -129,6 +129,8 @@ void td_redact_header_line(struct td_redact_http *h, struct td_redact_side *d, c
     if (!colon) {
         if (h->rules.no_text)
             h->counts.headers += td_redact_overwrite((uint8_t *)p, n);
+        else
+            td_redact_kept_text(h, p, n);
         return;
     }
     while (name && (p[name - 1] == ' ' || p[name - 1] == '\t'))
@@ -143,6 +145,7 @@ void td_redact_header_line(struct td_redact_http *h, struct td_redact_side *d, c
         if (!td_secret_header(p, name) && !td_harmless_header(p, name))
             h->counts.headers += td_redact_overwrite((uint8_t *)p, name);
     }
+    h->counts.values += td_redact_values_apply(&h->values, p, name, false);
     if (d->hide_fold)
         h->counts.headers += td_redact_overwrite((uint8_t *)value, (size_t)(p + n - value));
     else
@@ -174,16 +177,21 @@ void td_redact_start_line(struct td_redact_http *h, const struct td_redact_side 
 
 /* ---- bodies ---------------------------------------------------------------------------------------- */
 
-/* Redact a complete body: JSON by the rules, anything else entirely. */
-void td_redact_body(struct td_redact_http *h, char *p, size_t n)
+/* JSON by the rules, anything else entirely. */
+static void redact_json(struct td_redact_http *h, char *p, size_t n)
 {
     int64_t changed = td_redact_json(&h->rules, h->path_hits, p, n);
 
-    h->counts.values += td_redact_values_apply(&h->values, p, n, false);
     if (changed >= 0)
         h->counts.json += changed;
     else
         h->counts.unparsed += td_redact_overwrite((uint8_t *)p, n);
+}
+
+void td_redact_body(struct td_redact_http *h, char *p, size_t n)
+{
+    h->counts.values += td_redact_values_apply(&h->values, p, n, false);
+    redact_json(h, p, n);
 }
 
 static bool begins(const char *p, size_t n, const char *with)
@@ -224,6 +232,7 @@ void td_redact_body_line(struct td_redact_http *h, char *p, size_t n)
 
     while (n && td_redact_is_line_end((uint8_t)p[n - 1]))
         n--;
+    h->counts.values += td_redact_values_apply(&h->values, p, n, false);
     if (!n || redact_field(h, p, n))
         return;
     colon = memchr(p, ':', n);
@@ -236,5 +245,5 @@ void td_redact_body_line(struct td_redact_http *h, char *p, size_t n)
     if (n - at == 6 && !memcmp(p + at, "[DONE]", 6))
         return;
     if (at < n)
-        td_redact_body(h, p + at, n - at);
+        redact_json(h, p + at, n - at);
 }

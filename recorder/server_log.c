@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "recorder/server_log.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -71,13 +72,22 @@ static const char *last_lines(const char *text, size_t n)
     return p;
 }
 
+static size_t first_word(const char *text, size_t n)
+{
+    size_t i;
+
+    for (i = 0; i < n && !isspace((unsigned char)text[i]); i++)
+        ;
+    return i;
+}
+
 static void hide_secrets(const struct td_server_log *l, char *text, size_t n)
 {
     struct td_redact_values values;
 
     if (td_redact_values_init(&values, l->headers, NULL))
         memset(text, '*', n);
-    td_redact_values_apply(&values, text, n, false);
+    td_redact_values_apply(&values, text, n, true);
     td_redact_values_release(&values);
     td_redact_text(text, n);
 }
@@ -116,6 +126,8 @@ void td_server_log_show(struct td_server_log *l)
                                st.st_size > (off_t)sizeof text ? st.st_size - (off_t)sizeof text : 0);
     close(fd);
     n = n < 0 ? 0 : n;
+    if (n == (ssize_t)sizeof text && st.st_size > n) /* the first word may be the end of a key */
+        memset(text, '*', first_word(text, sizeof text));
     while (n > 0 && text[n - 1] == '\n')
         n--;
     from = last_lines(text, (size_t)n);

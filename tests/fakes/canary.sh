@@ -30,11 +30,11 @@ words=(--header "X-A: canary-s-c1" --header=X-B:canary-s-c2 -H "Authorization: B
 canary_pid=
 canary_stop() { [ -n "$canary_pid" ] && kill "$canary_pid" 2>/dev/null && wait "$canary_pid" 2>/dev/null; canary_pid=; }
 trap 'canary_stop; demo_stop; fake_stop' EXIT
-canary_start() { # options of fake_server.py; sets url
+canary_start() { # options of fake_server.py; sets url. canary_server: another one than canary_server.py
     canary_stop
     : >canary.out
     export CANARY_OPTIONS="--dev --port $port $*"
-    "$PY" "$ROOT/tests/fakes/canary_server.py" >canary.out 2>canary.err &
+    "$PY" "${canary_server:-$ROOT/tests/fakes/canary_server.py}" >canary.out 2>canary.err &
     canary_pid=$!
     url=127.0.0.1:$port
     for _ in $(seq 200); do [ -s canary.out ] && return; sleep 0.05; done

@@ -4,11 +4,12 @@
 usage: find_canaries.py KINDS PATH...   KINDS: of "s", "t", "k"; PATH: a fixture, another folder or a file
 A fixture is read by tests/read_fixture.py: the bytes of each direction of a stream are joined, JSON
 lines are decoded. Besides the raw bytes of all files are searched, and every text in other spellings:
-JSON escapes, base64, percent signs, upper case.
+escapes of JSON, URLs and HTML, base64, hexadecimal digits, upper case.
 SPDX-License-Identifier: Apache-2.0
 """
 import base64
 import collections
+import html
 import json
 import os
 import re
@@ -19,7 +20,9 @@ import urllib.parse
 KINDS = sys.argv[1].encode()
 WORD = re.compile(rb"canary-([a-z])[- ][a-z0-9]+|\b7700[0-9]{2}\b|\b8800[0-9]{2}\b")
 BASE64 = re.compile(rb"[A-Za-z0-9+/]{16,}={0,2}")
-ESCAPE = re.compile(rb"\\u([0-9a-fA-F]{4})")
+URL_SAFE = bytes.maketrans(b"-_", b"+/")
+HEX = re.compile(rb"(?:[0-9a-fA-F]{2}){8,}")
+ESCAPE = re.compile(rb"\\+u([0-9a-fA-F]{4})|\\+x([0-9a-fA-F]{2})")
 found = set()
 
 
@@ -31,15 +34,19 @@ def look(data, deep=True):
             found.add(m[0])
     if not deep:
         return
-    look(urllib.parse.unquote_to_bytes(data), False)
-    look(ESCAPE.sub(lambda m: chr(int(m[1], 16)).encode("utf-8", "replace"), data), False)
-    for word in BASE64.findall(data):
+    url = urllib.parse.unquote_to_bytes(data)
+    for text in (url, urllib.parse.unquote_to_bytes(url), html.unescape(html.unescape(data.decode("latin-1"))),
+                 ESCAPE.sub(lambda m: chr(int(m[1] or m[2], 16)).encode("utf-8", "replace"), data)):
+        look(text, False)
+    for word in BASE64.findall(data) + BASE64.findall(url) + BASE64.findall(data.translate(URL_SAFE)):
         for cut in range(4):
             part = word[cut:]
             try:
                 look(base64.b64decode(part[:len(part) // 4 * 4], validate=True), False)
             except ValueError:
                 pass
+    for word in HEX.findall(data):
+        look(bytes.fromhex(word.decode()), False)
 
 
 def look_json(v):

@@ -300,6 +300,35 @@ static void test_sent_headers(void **state)
     td_redactor_free(r);
 }
 
+/* Values that were sent come back in places that no rule is about: names, lines that are none, extensions
+ * of chunks, fields of events. A value that is cut off with its stream goes, too. */
+static void test_sent_values_anywhere(void **state)
+{
+    static const char *const sent_headers[] = {"X-Api-Key: sesame/Sesame+1", NULL}, *const paths[] = {"a.b", NULL};
+    struct td_redaction rules[] = {{.sent = sent_headers}, {.sent = sent_headers, .json_paths = paths}};
+    static const char sent[] = "POST /v1 HTTP/1.1\r\n\r\n",
+                      got[] = "HTTP/1.1 200 sesame%2fsesame%2B1\r\nX-sesame/Sesame+1: 1\r\nno colon sesame\\/Sesame+1\r\nContent-Type: text/event-stream\r\n"
+                              "Transfer-Encoding: chunked\r\n\r\n"
+                              "85;sesame/Sesame+1\r\nevent: sesame/Sesame+1\nsesame/Sesame+1: 1\nid: SESAME/SESAME+1\n: c2VzYW1lL1Nlc2FtZSsx\ndata: \"\\u0073esame\\u002fSesame\\u002B1\"\n\ndata: \"s\r\n"
+                              "1a sesame/Sesame+1\r\nesame\\/Sesame&#43;1\"\n\n    \r\n"
+                              "0\r\nsesame/Sesame+1: sesame/Sesame+1\r\n\r\n"
+                              "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 100\r\n\r\n: sesame\\/Ses";
+    struct seen s;
+    struct td_redact_counts c;
+    size_t at, i;
+
+    (void)state;
+    for (i = 0; i < 2; i++)
+        for (at = 1; at < sizeof got; at += at < 60 ? 1 : 37) {
+            exchange(&rules[i], sent, got, at, &s, &c);
+            td_buf_str(&s.side[1]);
+            assert_null(strcasestr(s.side[1].data, "esame"));
+            assert_null(strstr(s.side[1].data, "c2Vz"));
+            assert_null(strstr(s.side[1].data, "Zs2"));
+            drop(&s);
+        }
+}
+
 /* Without text: what is not listed goes, wherever in a message it stands. */
 static void test_places_without_text(void **state)
 {
@@ -404,7 +433,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_json_paths), cmocka_unit_test(test_json_no_text), cmocka_unit_test(test_json_bad),
         cmocka_unit_test(test_path_syntax), cmocka_unit_test(test_urls), cmocka_unit_test(test_texts), cmocka_unit_test(test_command_lines), cmocka_unit_test(test_streams_at_every_cut),
-        cmocka_unit_test(test_default_rules), cmocka_unit_test(test_sent_headers), cmocka_unit_test(test_places_without_text), cmocka_unit_test(test_bodies), cmocka_unit_test(test_over_limit),
+        cmocka_unit_test(test_default_rules), cmocka_unit_test(test_sent_headers), cmocka_unit_test(test_sent_values_anywhere),
+        cmocka_unit_test(test_places_without_text), cmocka_unit_test(test_bodies), cmocka_unit_test(test_over_limit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,220 @@
+/* test_format_redact_values.c - values of secret headers in every spelling, cut anywhere.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "format/base64.h"
+#include "format/redact_values.h"
+
+#define KEY "Zq/9\"x+K7mm'PPw=LL\\o1Q%4z&T"
+#define BEFORE "you sent "
+#define AFTER ", so no\n"
+
+typedef void spell(struct td_buf *out, unsigned char c);
+
+static void plain(struct td_buf *out, unsigned char c) { td_buf_addc(out, (char)c); }
+static void upper(struct td_buf *out, unsigned char c) { td_buf_addc(out, (char)(c >= 'a' && c <= 'z' ? c - 32 : c)); }
+static void lower(struct td_buf *out, unsigned char c) { td_buf_addc(out, (char)(c >= 'A' && c <= 'Z' ? c + 32 : c)); }
+static void json(struct td_buf *out, unsigned char c) { td_buf_addf(out, strchr("\"\\", c) ? "\\%c" : "%c", c); }
+static void slashes(struct td_buf *out, unsigned char c) { td_buf_addf(out, strchr("\"\\/", c) ? "\\%c" : "%c", c); }
+static void json_twice(struct td_buf *out, unsigned char c) { td_buf_addf(out, strchr("\"\\", c) ? "\\\\\\%c" : "%c", c); }
+static void some_u(struct td_buf *out, unsigned char c) { td_buf_addf(out, strchr("\"\\&<>'+=", c) ? "\\u%04x" : "%c", c); }
+static void all_u(struct td_buf *out, unsigned char c) { td_buf_addf(out, "\\u%04X", c); }
+static void u_twice(struct td_buf *out, unsigned char c) { td_buf_addf(out, c == '\\' ? "\\\\u005c\\\\u005c" : "\\\\u%04x", c); }
+static void all_x(struct td_buf *out, unsigned char c) { td_buf_addf(out, "\\x%02x", c); }
+static void url(struct td_buf *out, unsigned char c) { td_buf_addf(out, strchr("/\"+'=\\%& ", c) ? "%%%02x" : "%c", c); }
+static void url_all(struct td_buf *out, unsigned char c) { td_buf_addf(out, "%%%02X", c); }
+static void url_twice(struct td_buf *out, unsigned char c) { td_buf_addf(out, strchr("/\"+'=\\%& ", c) ? "%%25%02x" : "%c", c); }
+static void form(struct td_buf *out, unsigned char c) { c == ' ' ? td_buf_addc(out, '+') : url(out, c); }
+static void json_in_url(struct td_buf *out, unsigned char c) { td_buf_addf(out, strchr("\"\\", c) ? "%%5C%%%02X" : strchr("/+'=%&", c) ? "%%%02X" : "%c", c); }
+static void html_dec(struct td_buf *out, unsigned char c) { td_buf_addf(out, strchr("\"'&", c) ? "&#%d;" : "%c", c); }
+static void html_hex(struct td_buf *out, unsigned char c) { td_buf_addf(out, strchr("\"'&/", c) ? "&#x%X;" : "%c", c); }
+static void html(struct td_buf *out, unsigned char c) { td_buf_adds(out, c == '"' ? "&quot;" : c == '&' ? "&amp;" : c == '\'' ? "&apos;" : (char[]){(char)c, 0}); }
+static void html_twice(struct td_buf *out, unsigned char c) { td_buf_adds(out, c == '"' ? "&amp;quot;" : c == '&' ? "&amp;amp;" : c == '\'' ? "&amp;#39;" : (char[]){(char)c, 0}); }
+static void html_in_json(struct td_buf *out, unsigned char c) { td_buf_adds(out, c == '"' ? "\\u0026#34;" : c == '&' ? "\\u0026amp;" : c == '\\' ? "\\\\" : (char[]){(char)c, 0}); }
+static void hex(struct td_buf *out, unsigned char c) { td_buf_addf(out, "%02x", c); }
+static void hex_upper(struct td_buf *out, unsigned char c) { td_buf_addf(out, "%02X", c); }
+
+static spell *const SPELL[] = {plain, upper, lower, json, slashes, json_twice, some_u, all_u, u_twice, all_x, url, url_all, url_twice, form,
+                               json_in_url, html_dec, html_hex, html, html_twice, html_in_json, hex, hex_upper};
+#define N_SPELLINGS (sizeof SPELL / sizeof *SPELL)
+static const char *const BASE64_BEFORE[] = {"", "u:", "me:", "Bearer ", "user:"};
+#define N_BASE64 (sizeof BASE64_BEFORE / sizeof *BASE64_BEFORE)
+
+static void free_values(struct td_redact_values *v)
+{
+    td_redact_values_release(v);
+    free(v);
+}
+
+static struct td_redact_values *values(const char *header)
+{
+    const char *const headers[] = {header, NULL};
+    struct td_redact_values *v = malloc(sizeof *v);
+
+    assert_non_null(v);
+    assert_int_equal(td_redact_values_init(v, headers, NULL), TD_OK);
+    return v;
+}
+
+static void spell_key(struct td_buf *out, const char *key, spell *how)
+{
+    td_buf_adds(out, BEFORE);
+    for (; *key; key++)
+        how(out, (unsigned char)*key);
+    td_buf_adds(out, AFTER);
+}
+
+/* Base64 of a text with the key in it. url : the other alphabet */
+static void base64(struct td_buf *out, const char *before, const char *key, const char *after, bool url_safe)
+{
+    struct td_buf in = TD_BUF_INIT(1 << 16);
+    size_t from;
+
+    td_buf_addf(&in, "%s%s%s", before, key, after);
+    td_buf_adds(out, BEFORE);
+    from = out->len;
+    td_base64_add(out, in.data, in.len);
+    for (; url_safe && from < out->len; from++)
+        out->data[from] = out->data[from] == '+' ? '-' : out->data[from] == '/' ? '_' : out->data[from];
+    td_buf_adds(out, AFTER);
+    td_buf_release(&in);
+}
+
+/* Redact a text in pieces of so many bytes, as a stream does: what is undecided waits. */
+static char *redact(const struct td_redact_values *v, const char *text, size_t n, size_t piece)
+{
+    char *out = malloc(n + 1);
+    size_t from = 0, to, decided;
+
+    assert_non_null(out);
+    memcpy(out, text, n);
+    out[n] = '\0';
+    for (to = piece; to < n; to += piece) {
+        td_redact_values_begin(v, out + from, to - from, &decided);
+        assert_true(decided <= to - from);
+        from += decided;
+    }
+    td_redact_values_apply(v, out + from, n - from, false);
+    return out;
+}
+
+/* All between BEFORE and AFTER is overwritten, but for so many characters at its ends. */
+static void check_hidden(const struct td_redact_values *v, const struct td_buf *text, size_t left, size_t right)
+{
+    size_t n = text->len, before = strlen(BEFORE), after = strlen(AFTER), piece, i;
+
+    for (piece = 1; piece <= n; piece += piece < 50 ? 1 : 23) {
+        char *out = redact(v, text->data, n, piece);
+
+        if (memcmp(out, BEFORE, before) || strcmp(out + n - after, AFTER))
+            fail_msg("pieces of %zu: %s became %s", piece, text->data, out);
+        for (i = before + left; i < n - after - right; i++)
+            if (out[i] != '*')
+                fail_msg("pieces of %zu: %s became %s", piece, text->data, out);
+        free(out);
+    }
+}
+
+static void test_spellings(void **state)
+{
+    static const char *const HEADER[] = {"X-Api-Key: " KEY, "Authorization: Bearer " KEY, "X-Api-Key: 12345678", "X-Api-Key: 0Abcdefg",
+                                         "Authorization: Bearer sk-abcdefgh12345678-XYZ_w", "Proxy-Authorization: Basic dXNlcjpwYXNzd29yZD8+", NULL};
+    struct td_buf b = TD_BUF_INIT(1 << 16);
+    size_t i, k;
+
+    (void)state;
+    for (i = 0; HEADER[i]; i++) {
+        struct td_redact_values *v = values(HEADER[i]);
+        const char *key = strrchr(HEADER[i], ' ') + 1;
+
+        for (k = 0; k < N_SPELLINGS; k++) {
+            td_buf_clear(&b);
+            spell_key(&b, key, SPELL[k]);
+            td_buf_str(&b);
+            check_hidden(v, &b, 0, 0);
+        }
+        for (k = 0; k < N_BASE64 * 4; k++) {
+            const char *before = BASE64_BEFORE[k / 4];
+            size_t left = strlen(before) * 8 / 6 + 1, right = k & 2 ? 8 : 3;
+
+            td_buf_clear(&b);
+            base64(&b, before, key, k & 2 ? " end" : "", k & 1);
+            td_buf_str(&b);
+            check_hidden(v, &b, left, right);
+        }
+        free_values(v);
+    }
+    td_buf_release(&b);
+}
+
+static void check_text(const char *header, const char *in, bool cut, const char *want)
+{
+    struct td_redact_values *v = values(header);
+    char *out = strdup(in);
+
+    assert_non_null(out);
+    td_redact_values_apply(v, out, strlen(out), cut);
+    assert_string_equal(out, want);
+    free(out);
+    free_values(v);
+}
+
+/* The parts of a value that are secrets of their own, and letters that are no ASCII. */
+static void test_parts(void **state)
+{
+    (void)state;
+    check_text("Authorization: Basic dXNlcjpwYXNzd29yZDE=", "no user:password1, password1 or PASSWORD1", false, "no **************, ********* or *********");
+    check_text("Authorization: Basic dXNlcjpwYXNzd29yZDE=", "user and pass", false, "user and pass");
+    check_text("Cookie: a=b; sid=abcdefghij0123456789; c=d", "sid abcdefghij0123456789, a=b", false, "sid ********************, a=b");
+    check_text("Authorization: Digest username=\"me\", response=\"abcdefghij0123456789\"", "abcdefghij0123456789 me", false, "******************** me");
+    check_text("X-Api-Key: p\xc3\xa4ssw\xc3\xb6rd-1", "a p\xe4ssw\xf6rd-1, p\\u00e4ssw\\u00f6rd-1, p%C3%A4ssw%c3%b6rd-1, p\xc3\xa4ssword", false,
+               "a **********, ********************, ********************, p\xc3\xa4ssword");
+    check_text("X-Api-Key: \xd0\xbf\xd0\xb0\xd1\x80\xd0\xbe\xd0\xbb\xd1\x8c", "\xd0\xbf\xd0\xb0\xd1\x80\xd0\xbe\xd0\xbb\xd1\x8c, \xd0\xbf\xd0\xb0\xd1\x80", false,
+               "************, \xd0\xbf\xd0\xb0\xd1\x80");
+    check_text("X-Api-Key: " KEY, "bad Zq/9\\\"x+K7", true, "bad **********");
+    check_text("X-Api-Key: " KEY, "bad \\u005a\\u0071\\u002f\\u0039\\u00", true, "bad ****************************");
+    check_text("X-Api-Key: " KEY, "bad Zq/", true, "bad Zq/");
+    check_text("X-Api-Key: " KEY, "bad Zq/9\\\"x+K7", false, "bad Zq/9\\\"x+K7");
+    check_text("Accept: application/json", "application/json", false, "application/json");
+    check_text("X-Api-Key: 1234567", "1234567", false, "1234567"); /* too short to be searched for */
+}
+
+/* What only looks like an escape, and endless ones, are read in linear time, and nothing is overwritten. */
+static void test_innocent(void **state)
+{
+    static const char *const PATTERN[] = {"\\", "%25", "%", "&amp;", "amp;", "&", "\\u005a", "\\u00", "Zq/9", "\xff", "%5c", "\\\"", "&#", "&#x5a;",
+                                          "{\"text\":\" In the beginning\",\"logprob\":-0.125}\\n"};
+    struct td_redact_values *v = values("X-Api-Key: " KEY);
+    size_t n = 1 << 20, i, k, decided;
+    char *in = malloc(n), *out = malloc(n);
+
+    (void)state;
+    assert_true(in && out);
+    for (i = 0; i < sizeof PATTERN / sizeof *PATTERN; i++) {
+        for (k = 0; k < n; k++)
+            in[k] = PATTERN[i][k % strlen(PATTERN[i])];
+        memcpy(out, in, n);
+        assert_int_equal(td_redact_values_begin(v, out, n, &decided), 0);
+        assert_true(n - decided < 2000);
+        assert_int_equal(td_redact_values_apply(v, out, n, false), 0);
+        assert_memory_equal(in, out, n);
+    }
+    free(in);
+    free(out);
+    free_values(v);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_spellings), cmocka_unit_test(test_parts), cmocka_unit_test(test_innocent)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
