@@ -238,6 +238,8 @@ static void find_first_error(struct stream *s)
 
     if (s->mode == BODY_UNDECIDED)
         s->mode = decide_body_mode(&s->response, "", 0);
+    if (s->response.status == 206)
+        td_answer_fail(a, "http", "HTTP 206: the server sent a part of the answer, which was not asked for");
     if (s->response.status)
         read_complete_body(s, complete);
     if (s->response.state == TD_HTTP_BAD)

@@ -21,11 +21,12 @@ void td_sse_release(struct td_sse *s)
 
 static void emit_event(struct td_sse *s)
 {
-    struct td_sse_event ev = {td_buf_str(&s->data), s->data.len, td_buf_str(&s->name), s->error};
+    bool error = s->error || !strcmp(td_buf_str(&s->name), "error");
+    struct td_sse_event ev = {td_buf_str(&s->data), s->data.len, td_buf_str(&s->name), error};
 
     if (s->overflow || s->data.failed) {
         s->dropped++;
-    } else if (s->has_data) {
+    } else if (s->has_data || error) {
         s->events++;
         s->fn(s->arg, &ev);
     }

@@ -4,7 +4,7 @@
  * Lines end with LF, CRLF or CR; an event ends with a blank line
  * (https://html.spec.whatwg.org/multipage/server-sent-events.html). Several "data:" lines of one
  * event are joined by "\n". Comments and unknown fields are skipped. One addition: llama.cpp's
- * "error: {…}" line makes the event an error. */
+ * "error: {…}" line makes the event an error, and so does "event: error", with data or without. */
 #ifndef TD_WIRE_SSE_H
 #define TD_WIRE_SSE_H
 
@@ -17,7 +17,7 @@
 struct td_sse_event {
     const char *data; size_t len; /* NUL-terminated too; valid during the call */
     const char *name;             /* of "event:", "" without */
-    bool error;                   /* the data came in an "error:" line */
+    bool error;                   /* its data came in an "error:" line, or this is its name */
 };
 typedef void td_sse_fn(void *arg, const struct td_sse_event *ev);
 

@@ -144,6 +144,31 @@ static void vllm_stream_cut_anywhere(void **state)
     }
 }
 
+/* An event that is named an error is one, whatever its data; an answer of status 206 is a part of one. */
+static void errors_by_name(void **state)
+{
+    static const struct { const char *in, *kind, *says; } CASE[] = {
+        {SSE_HEAD "data: {\"choices\":[{\"text\":\"a\"}]}\n\nevent: error\ndata: {\"message\":\"dead\"}\n\ndata: [DONE]\n\n", "stream", "dead"},
+        {SSE_HEAD "data: {\"choices\":[{\"text\":\"a\"}]}\n\nevent: error\ndata: dead\n\ndata: [DONE]\n\n", "stream", "dead"},
+        {SSE_HEAD "data: {\"choices\":[{\"text\":\"a\"}]}\n\nevent: error\n\ndata: [DONE]\n\n", "stream", "inside the stream"},
+        {SSE_HEAD "event: error\ndata: [DONE]\n\n", "stream", "[DONE]"},
+        {"HTTP/1.1 206 Partial Content\r\nContent-Type: text/event-stream\r\n\r\ndata: {\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\"}]}\n\n"
+         "data: [DONE]\n\n", "http", "206"},
+        {"HTTP/1.1 206 X\r\nContent-Type: application/json\r\n\r\n{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\"}]}", "http", "206"},
+    };
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof CASE / sizeof *CASE; i++) {
+        struct got g = one(CASE[i].in, strlen(CASE[i].in), 9, CLOSE);
+
+        assert_non_null(g.x[0].error);
+        assert_string_equal(g.x[0].error_kind, CASE[i].kind);
+        assert_non_null(strstr(g.x[0].error, CASE[i].says));
+        release(&g);
+    }
+}
+
 static void times_and_gaps(void **state)
 {
     struct got g = {.n = 0};
@@ -699,7 +724,7 @@ static void emit_failure_goes_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(vllm_stream_cut_anywhere), cmocka_unit_test(times_and_gaps), cmocka_unit_test(chat_with_logprobs),
+        cmocka_unit_test(vllm_stream_cut_anywhere), cmocka_unit_test(errors_by_name), cmocka_unit_test(times_and_gaps), cmocka_unit_test(chat_with_logprobs),
         cmocka_unit_test(llamacpp_stream), cmocka_unit_test(llamacpp_glyphs), cmocka_unit_test(llamacpp_completions), cmocka_unit_test(llamacpp_wild_count),
         cmocka_unit_test(vllm_generate), cmocka_unit_test(sglang_streams), cmocka_unit_test(sglang_other_forms), cmocka_unit_test(whole_bodies),
         cmocka_unit_test(failures_have_a_kind_and_a_sentence), cmocka_unit_test(finished_without_done_is_complete),
