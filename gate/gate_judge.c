@@ -122,6 +122,7 @@ static int replay(const struct td_gate_options *o, const char *fixture, const ch
     if (td_command_init(&c, "replay", err))
         return err->code;
     td_command_add(&c, fixture);
+    td_command_add(&c, "--for-differ");
     td_command_opt(&c, "-o", output);
     add_flag(&c, "--quiet", td_log_quiet());
     if (server) {

@@ -31,6 +31,13 @@ static void on_signal(int sig)
 
 /* ---- one fixture, or a folder of them -------------------------------------------------------- */
 
+/* Ops were to be run, and not one came as far as its kernel, as when the build has no such kernel. Of a shard
+ * that says little. */
+static bool ran_nothing(const struct td_replay_options *opt, const struct td_fixture_replay_result *r)
+{
+    return opt->shard.of <= 1 && r->did_ops && r->ops.replayed && !r->ops.came_to_run;
+}
+
 static int replay_one(const char *dir, const char *output, const struct td_replay_options *opt)
 {
     struct td_fixture_replay_result res;
@@ -41,8 +48,13 @@ static int replay_one(const char *dir, const char *output, const struct td_repla
         td_log(TD_LOG_ERROR, "replay", "%s", err.code ? err.msg : td_code_name(rc));
     if (rc == TD_OK || rc == TD_EINTR)
         td_summary_print(opt, &res);
-    td_fixture_replay_result_release(&res);
     fflush(stdout);
+    if (!rc && !opt->for_differ && ran_nothing(opt, &res)) {
+        rc = TD_EUNSUPPORTED;
+        td_log(TD_LOG_ERROR, "replay", "%s: no op could run, none of %lld came as far as its kernel (%s)", dir,
+               (long long)res.ops.replayed, res.ops.refusal);
+    }
+    td_fixture_replay_result_release(&res);
     return rc == TD_EINTR && stop ? 128 + stop : td_exit_code(rc);
 }
 
@@ -254,6 +266,7 @@ static int run_command_line(int argc, char **argv)
         TD_REPLAY_DEADLINE(TD_ARG_NUM, &o.deadline_s),
         {"shard", 0, TD_ARG_STR, &shard, "I/N",
          "replay part I of N of the ops; part 1 also sends the requests", 0, 0},
+        {"for-differ", 0, TD_ARG_FLAG, &o.for_differ, NULL, NULL, 0, 0}, /* gate's */
         {"kernels", 0, TD_ARG_STR, &kernels, "PATH",
          "list the GPU kernels of a library, fat binary, cubin or code object whose lines hold "
          "every WORD",
@@ -267,7 +280,7 @@ static int run_command_line(int argc, char **argv)
                  "reference in double precision. Writes a fixture of the same format, for {differ}. Requests are sent to the "
                  "server that --server names, never to the recorded address. Without --server, --build and --provider ops "
                  "are replayed with our own CPU kernels.\n"
-                 "A build that crashes or hangs is a result. Exit: 0 done, 2 usage, 4 could not, 130 or 143 after a signal.",
+                 "A build that crashes or hangs is a result. Exit: 0 done, 2 usage, 4 could not, or no op could run, 130 or 143 after a signal.",
         .table = table,
         .examples = "  {replay} fixtures/tiny --server localhost:8000\n"
                     "  {replay} fixtures/tiny --build new/libtdkernels.so --baseline-build old/libtdkernels.so\n"

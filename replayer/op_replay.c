@@ -48,7 +48,6 @@ struct op_replay {
     struct td_build_pair *builds;
     bool has_baseline;
     int hangs;                         /* of the candidate, in all groups */
-    bool came_to_run;                  /* an op of the candidate came to its kernel */
     int64_t ran, judged;               /* for the progress: an op is half done when it ran */
     char now[160];                     /* what is being done */
     struct td_progress progress;
@@ -186,7 +185,7 @@ static bool load_item(struct op_replay *j, struct td_op_item *it)
 static enum td_run_status check_given_up(const struct op_replay *j, const struct group_state *g,
                                          char *text, size_t n)
 {
-    if (g->crashes >= (j->came_to_run ? MAX_CRASHES : MAX_EARLY)) {
+    if (g->crashes >= (j->stats->came_to_run ? MAX_CRASHES : MAX_EARLY)) {
         snprintf(text, n, "not tried: %d ops of this kernel, shape and M class crashed before", g->crashes);
         return TD_RUN_CRASHED;
     }
@@ -227,7 +226,7 @@ static int run_candidate(struct op_replay *j, struct td_op_item *it, struct td_e
                                   &it->candidate, err);
         if (rc)
             return rc;
-        j->came_to_run |= it->candidate.reached >= TD_STAGE_RUN;
+        j->stats->came_to_run |= it->candidate.reached >= TD_STAGE_RUN;
         if (it->candidate.reached > g->reached)
             g->reached = it->candidate.reached;
         g->crashes += it->candidate.status == TD_RUN_CRASHED;
@@ -300,6 +299,8 @@ static void count_status(struct op_replay *j, const struct td_op_item *it)
     snprintf(name, sizeof name, "ops.%s", td_op_status_name(it->status));
     td_writer_count(j->w, name, 1, 0);
     j->stats->count[it->status]++;
+    if (it->reason[0] && !j->stats->refusal[0])
+        snprintf(j->stats->refusal, sizeof j->stats->refusal, "%s: %.400s", td_op_status_name(it->status), it->reason);
     td_op_rows_count(&j->rows, it);
 }
 

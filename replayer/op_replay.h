@@ -12,6 +12,8 @@ struct td_op_replay_stats {
     int64_t seen, replayed, count[TD_OP_STATUS_COUNT];
     int64_t not_matching, other_shards, not_sampled, bad_frames, timed, skipped_after_crashes;
     int64_t children;                  /* processes started for the candidate */
+    bool came_to_run;                  /* an op of the candidate came to its kernel */
+    char refusal[480];                 /* why the first op did not; "" */
     double seconds;
     char provider[32], build[256], baseline_provider[32], baseline_build[256];
     bool interrupted;

@@ -37,6 +37,7 @@ struct td_replay_options {
     double timeout_s;                    /* of one request; 0: none */
     bool names_target;                   /* a server, build or provider was named, and only what was
                                             named is replayed */
+    bool for_differ;                     /* differ says next that nothing could run */
     const volatile sig_atomic_t *stop;   /* set by SIGINT and SIGTERM */
 };
 
