@@ -156,7 +156,8 @@ int td_outfile_check(const char *path, struct td_error *err)
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-/* Open the path, write, close: a device, a FIFO, or a file that cannot be replaced. */
+/* Open the path, write, close: a device, a FIFO, or a file that cannot be replaced. Nothing is better than
+ * half of what was to be written. */
 static int write_in_place(const struct target *t, const void *data, size_t n, struct td_error *err)
 {
     int fd = open(t->path, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOCTTY), rc;
@@ -164,6 +165,8 @@ static int write_in_place(const struct target *t, const void *data, size_t n, st
     if (fd < 0)
         return td_fail(err, TD_EIO, "%s: cannot open for writing: %s", t->path, strerror(errno));
     rc = td_fs_write_all(fd, data, n, t->path, err);
+    if (rc && S_ISREG(t->st.st_mode) && ftruncate(fd, 0))
+        td_fail(err, TD_EIO, "%s: cannot empty: %s", t->path, strerror(errno));
     if (close(fd) && !rc)
         rc = td_fail(err, TD_EIO, "%s: cannot close: %s", t->path, strerror(errno));
     return rc;

@@ -133,6 +133,8 @@ static int finish(const struct options *opt, bool files_fit, cJSON *report)
         td_fail(&err, TD_ENOMEM, "out of memory");
         cJSON_Delete(report);
         report = td_judge_broken(NULL, &err);
+        if (files_fit)
+            td_report_write_over(report, &opt->out);
     }
     code = td_report_show(report, &opt->out, opt->smoke) ? TD_EXIT_BROKEN : td_report_exit(report);
     cJSON_Delete(report);

@@ -3,9 +3,11 @@
 #include "gate/artifacts.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/log.h"
+#include "common/outfile.h"
 #include "common/replay_args.h"
 #include "common/shell_command.h"
 #include "gate/next_options.h"
@@ -19,40 +21,37 @@ static void warn(const struct td_error *err)
 }
 
 /* The report as text, too: what the log of the job shows. */
-static void write_text(const char *folder, const cJSON *report)
+static int write_text(const char *path, const cJSON *report, struct td_error *err)
 {
     const struct td_report_outputs verbose = {.verbose = true};
-    char path[TD_PATH_MAX];
-    FILE *f = td_fs_join(path, sizeof path, folder, "report.txt", NULL) ? NULL : fopen(path, "w");
+    char *text = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+    int rc = f ? td_report_print(report, f, &verbose) : TD_ENOMEM;
 
-    if (!f) {
-        td_log(TD_LOG_WARN, "gate", "--artifacts: cannot write report.txt in %s", folder);
-        return;
-    }
-    td_report_print(report, f, &verbose);
-    fclose(f);
+    if ((f && fclose(f)) || rc)
+        rc = td_fail(err, TD_ENOMEM, "%s: out of memory", path);
+    if (!rc)
+        rc = td_outfile_write(path, text, n, err);
+    free(text);
+    return rc;
 }
 
-static void write_reports(const char *folder, const cJSON *report)
+static int write_reports(const char *folder, const cJSON *report, struct td_error *err)
 {
-    static const char *const NAMES[] = {"report.json", "report.xml", "report.md", "report.csv"};
-    static char path[4][TD_PATH_MAX];
-    struct td_report_outputs o = {0};
-    struct td_error err = {0, ""};
+    static const char *const NAMES[] = {"report.json", "report.xml", "report.md", "report.csv", "report.txt"};
+    static char path[5][TD_PATH_MAX];
+    const struct td_report_outputs o = {.json = path[0], .junit = path[1], .markdown = path[2], .csv = path[3]};
     size_t i;
+    int rc = TD_OK, text;
 
-    for (i = 0; i < 4; i++)
-        if (td_fs_join(path[i], sizeof path[i], folder, NAMES[i], &err)) {
-            warn(&err);
-            return;
-        }
-    o.json = path[0];
-    o.junit = path[1];
-    o.markdown = path[2];
-    o.csv = path[3];
-    if (td_report_write(report, &o, &err))
-        warn(&err);
-    write_text(folder, report);
+    for (i = 0; !rc && i < 5; i++)
+        rc = td_fs_join(path[i], sizeof path[i], folder, NAMES[i], err);
+    if (rc)
+        return rc;
+    rc = td_report_write(report, &o, err);
+    text = write_text(path[4], report, err);
+    return rc ? rc : text;
 }
 
 /* ---- the first bad op ------------------------------------------------------------------------ */
@@ -134,21 +133,21 @@ static void cut_first_bad_op(const struct td_gate_options *o, const struct td_ga
         warn(&err);
 }
 
-void td_artifacts_keep(const struct td_gate_plan *p, cJSON *report)
+int td_artifacts_keep(const struct td_gate_plan *p, cJSON *report, struct td_error *err)
 {
     cJSON *one;
     size_t i = 0;
 
     if (!p->opt->artifacts || !*p->folder || !report)
-        return;
+        return TD_OK;
     if (!strcmp(td_report_verdict(report), "pass")) {
         td_fs_remove_tree(p->folder, NULL);
-        return;
+        return TD_OK;
     }
     if (!td_report_is_joined(report) && p->n == 1)
         cut_first_bad_op(p->opt, &p->item[0], report);
     cJSON_ArrayForEach(one, td_json_get(report, "reports"))
         if (i < p->n)
             cut_first_bad_op(p->opt, &p->item[i++], one);
-    write_reports(p->folder, report);
+    return write_reports(p->folder, report, err) ? td_fail_at(err, "--artifacts") : TD_OK;
 }

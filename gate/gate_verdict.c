@@ -10,6 +10,7 @@
 #include "gate/gate_judge.h"
 #include "gate/run.h"
 #include "report/report.h"
+#include "report/report_unfinished.h"
 
 /* In rising order of gravity. */
 static const int GRAVITY[] = {TD_EXIT_OK, TD_EXIT_INCONCLUSIVE, TD_EXIT_REGRESSED, TD_EXIT_BROKEN,
@@ -103,6 +104,8 @@ int td_gate_finish(const struct td_gate_options *o, bool files_fit, cJSON **repo
         (td_report_write(*report, &o->out, &err) && files_fit)) {
         cJSON_Delete(*report);
         *report = td_gate_broken(NULL, &err);
+        if (files_fit)
+            td_report_write_over(*report, &o->out);
     }
     return td_report_show(*report, &o->out, o->smoke) ? TD_EXIT_BROKEN : td_report_exit(*report);
 }

@@ -109,6 +109,21 @@ static cJSON *judge_all(const struct td_gate_plan *p)
     return report;
 }
 
+/* Artifacts that cannot be written make the run broken, as any other report; report : taken. */
+static cJSON *keep_artifacts(const struct td_gate_plan *plan, cJSON *report)
+{
+    struct td_error err = {0, ""};
+
+    if (!td_artifacts_keep(plan, report, &err))
+        return report;
+    if (!strcmp(td_report_verdict(report), "broken")) {
+        td_log(TD_LOG_WARN, "gate", "%s", err.msg);
+        return report;
+    }
+    cJSON_Delete(report);
+    return td_gate_broken(NULL, &err);
+}
+
 /* From the plan to the report. */
 static cJSON *run_plan(const struct td_gate_options *o)
 {
@@ -124,7 +139,7 @@ static cJSON *run_plan(const struct td_gate_options *o)
     } else {
         report = judge_all(&plan);
         td_gate_accept_apply(o, &accept, &report);
-        td_artifacts_keep(&plan, report);
+        report = keep_artifacts(&plan, report);
     }
     td_gate_plan_end(&plan);
     td_gate_accept_close(&accept);

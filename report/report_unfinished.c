@@ -15,13 +15,27 @@ static const char *only_files(const char *path)
     return path && td_outfile_is_replaced(path) ? path : NULL;
 }
 
+static struct td_report_outputs only_replaced(const struct td_report_outputs *o)
+{
+    return (struct td_report_outputs){.json = only_files(o->json),
+                                      .junit = only_files(o->junit),
+                                      .markdown = only_files(o->markdown),
+                                      .csv = only_files(o->csv)};
+}
+
+void td_report_write_over(const cJSON *report, const struct td_report_outputs *o)
+{
+    const struct td_report_outputs files = only_replaced(o);
+    struct td_error err = {0, ""};
+
+    if (report)
+        td_report_write(report, &files, &err);
+}
+
 int td_report_write_unfinished(const char *tool, const struct td_report_outputs *o,
                                struct td_error *err)
 {
-    const struct td_report_outputs files = {.json = only_files(o->json),
-                                            .junit = only_files(o->junit),
-                                            .markdown = only_files(o->markdown),
-                                            .csv = only_files(o->csv)};
+    const struct td_report_outputs files = only_replaced(o);
     cJSON *report;
     int rc;
 

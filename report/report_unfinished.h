@@ -12,6 +12,10 @@
 int td_report_write_unfinished(const char *tool, const struct td_report_outputs *o,
                                struct td_error *err);
 
+/* Write a report over those that were written already: it says that one of them could not be. What
+ * cannot be written is passed over. */
+void td_report_write_over(const cJSON *report, const struct td_report_outputs *o);
+
 /* After a usage error: write into the report files that the command line names that it was refused
  * (exit code 2), so that CI does not upload the reports of an earlier run. Options behind the error
  * count, too. A file that holds anything but a report of its format stays as it is. What cannot be
