@@ -118,6 +118,9 @@ static void check_ops(const struct td_recording *r, struct td_recording_state *s
         add_cause(s, "%lld ops found no room on their way from the server, though all were "
                      "asked for",
                   (long long)r->ops.ops_ring);
+    if (r->opt->mode.steps == TD_TAP_CLIENT_ALL && r->ops.ops_crowded)
+        add_cause(s, "%lld ops are of more weights than are kept, though all were asked for",
+                  (long long)r->ops.ops_crowded);
 }
 
 static void write_seen(struct td_recording *r, const struct td_recording_state *s)

@@ -33,8 +33,17 @@ static void *beat(void *arg)
 
 void client_drain_all(struct td_tap_client *c, struct client_tap *tap)
 {
+    uint32_t i;
+
+    for (i = 0; i < tap->rings; i++)
+        tap->ring[i].read_before = tap->ring[i].read;
     while (client_drain(c, tap))
-        ;
+        for (i = 0; i < tap->rings; i++) {
+            struct client_ring *r = &tap->ring[i];
+
+            if (!r->corrupt && r->read - r->read_before > 2 * tap->ring_bytes)
+                client_ring_break(c, tap, r, "a ring goes on being filled after the tap was stopped");
+        }
     client_ledger_update(c, tap);
 }
 

@@ -220,5 +220,6 @@ bool client_read_op(struct td_tap_client *c, struct client_tap *tap, struct clie
     c->next_op += !rc;
     c->state.ops_kept += !rc;
     c->state.ops_dropped += rc != 0;
+    c->state.ops_crowded += crowded;
     return true;
 }

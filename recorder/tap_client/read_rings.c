@@ -60,6 +60,14 @@ static bool check_size(const struct client_tap *tap, uint64_t have, uint32_t siz
            size % TAP_REC_ALIGN == 0;
 }
 
+void client_ring_break(struct td_tap_client *c, const struct client_tap *tap, struct client_ring *r, const char *why)
+{
+    r->corrupt = true;
+    td_log(TD_LOG_WARN, "tap", "process %d: %s, and is not read any further", (int)tap->pid, why);
+    td_writer_count(c->opt.writer, "links.corrupt", 1, 0);
+    c->state.rings_broken++;
+}
+
 static int drain_ring(struct td_tap_client *c, struct client_tap *tap, struct client_ring *r)
 {
     uint64_t tail = atomic_load_explicit(&r->shared->tail, memory_order_relaxed);
@@ -74,16 +82,12 @@ static int drain_ring(struct td_tap_client *c, struct client_tap *tap, struct cl
         if (!have)
             break;
         size = *(const volatile uint32_t *)at;
-        r->corrupt = !check_size(tap, have, size) || !read_record(c, tap, r, at, size);
-        if (r->corrupt) {
-            td_log(TD_LOG_WARN, "tap",
-                   "process %d: a ring does not hold together, and is not read any further",
-                   (int)tap->pid);
-            td_writer_count(c->opt.writer, "links.corrupt", 1, 0);
-            c->state.rings_broken++;
+        if (!check_size(tap, have, size) || !read_record(c, tap, r, at, size)) {
+            client_ring_break(c, tap, r, "a ring does not hold together");
             break;
         }
         tail += size;
+        r->read += size;
         atomic_store_explicit(&r->shared->tail, tail, memory_order_release);
         n++;
     }

@@ -72,6 +72,7 @@ struct td_tap_client_state {
     int64_t graphs, graphs_read; /* launches of CUDA graphs; of graphs whose capture was watched.
                                     The rest is not seen */
     int64_t ops_graph, ops_ring; /* of ops_dropped: in graphs; for want of room on their way */
+    int64_t ops_crowded;        /* of ops_dropped: of more weights than are kept */
     int64_t rested_ms;          /* all processes together: time between windows of a sample, in
                                    which nothing was watched */
     int64_t operators, operator_calls; /* of torch: how many were called, and how often all were */

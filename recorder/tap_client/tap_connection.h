@@ -26,6 +26,7 @@ struct client_ring {
     struct client_opaque_set *opaque; uint32_t n_opaque;   /* read_weights.h: sets that cannot be
                                                               read */
     bool corrupt;                     /* it does not hold together: nothing more is read from it */
+    uint64_t read, read_before;       /* bytes; those before client_drain_all() */
     struct tap_counter seen[TAP_COUNTS]; /* of shared->counts, as far as the ledger has them */
 };
 

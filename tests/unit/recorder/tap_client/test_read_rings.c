@@ -16,6 +16,7 @@
 #include "common/fs.h"
 #include "format/verify.h"
 #include "recorder/tap_client/client_ledger.h"
+#include "recorder/tap_client/client_pump.h"
 #include "recorder/tap_client/read_rings.h"
 #include "recorder/tap_client/read_steps.h"
 #include "recorder/tap_client/read_weights.h"
@@ -319,6 +320,7 @@ static void test_endless_names(void **state)
     assert_int_equal(i, 20000);        /* read on: some models have so many weights */
     assert_int_equal(b.l.state.ops_kept, 16384);
     assert_int_equal(b.l.state.ops_dropped, 20000 - 16384);
+    assert_int_equal(b.l.state.ops_crowded, 20000 - 16384);
     bench_close(&b);
 }
 
@@ -428,6 +430,44 @@ static void test_endless_counts(void **state)
     bench_close(&b);
 }
 
+/* ---- a tap that goes on sending ------------------------------------------------------------ */
+
+static atomic_bool sending;
+
+/* Say again and again that the ring is half full of records. */
+static void *send_for_ever(void *arg)
+{
+    struct tap_ring *r = arg;
+
+    while (atomic_load(&sending))
+        atomic_store(&r->head, atomic_load(&r->tail) + RING / 2);
+    return NULL;
+}
+
+static void test_endless_records(void **state)
+{
+    const struct tap_step step = {.rec = {.size = 64, .type = TAP_REC_STEP, .tid = 1, .t_ns = 5}, .step = 9};
+    pthread_t thread;
+    struct bench b;
+    size_t at;
+
+    (void)state;
+    bench_open(&b);
+    for (at = 0; at < RING; at += 64)
+        memcpy(b.data + at, &step, sizeof step);
+    atomic_store(&sending, true);
+    assert_int_equal(pthread_create(&thread, NULL, send_for_ever, b.tap->ring[0].shared), 0);
+    for (at = 0; at < 10000 && !b.tap->ring[0].corrupt; at++) { /* the thread may not run all the time */
+        client_drain_all(&b.l, b.tap); /* comes to its end */
+        usleep(1000);
+    }
+    atomic_store(&sending, false);
+    pthread_join(thread, NULL);
+    assert_true(b.tap->ring[0].corrupt);
+    assert_int_equal(b.l.state.rings_broken, 1);
+    bench_close(&b);
+}
+
 /* ---- a tap that goes on writing what it has sent ------------------------------------------- */
 
 struct scribbler { uint8_t *data; size_t n; _Atomic bool stop; _Atomic uint64_t turns; };
@@ -528,7 +568,7 @@ int main(void)
         cmocka_unit_test(test_endless_names),
         cmocka_unit_test(test_unknown_rows),
         cmocka_unit_test(test_any_byte),
-        cmocka_unit_test(test_sizes_beyond), cmocka_unit_test(test_endless_counts),
+        cmocka_unit_test(test_sizes_beyond), cmocka_unit_test(test_endless_counts), cmocka_unit_test(test_endless_records),
         cmocka_unit_test(test_scribbled_data), cmocka_unit_test(test_scribbled_records)};
 
     setenv("TD_LOG", "0", 1);         /* thousands of warnings are meant */
