@@ -186,7 +186,7 @@ row("upgrade-101", [b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n
 row("upgrade-h2c", [b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n", CLOSE], "http: HTTP 101")
 row("status-204-with-body", [sized(SSE, "204 No Content"), CLOSE], "http: HTTP 204: no body")
 row("status-205", [sized(b"", "205 Reset Content")], "http: HTTP 205: no body")
-row("status-206", [sized(SSE, "206 Partial Content", "text/event-stream", "Content-Range: bytes 0-9/10")], "kept 3")
+row("status-206", [sized(SSE, "206 Partial Content", "text/event-stream", "Content-Range: bytes 0-9/10")], "http 3: HTTP 206: the server sent a part of the answer")
 row("status-304-with-body", [sized(SSE, "304 Not Modified"), CLOSE], "http: HTTP 304")
 for code in 301, 302, 303, 307, 308:
     row("redirect-%d" % code, [sized(b"", "%d Moved" % code, "text/plain", "Location: http://ELSEWHERE/v1/completions")], "http: HTTP %d: redirected to http://" % code)
