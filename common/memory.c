@@ -18,6 +18,7 @@
 static _Atomic int64_t maximum; /* 0: not known yet */
 static const char *given;       /* argument of td_memory_set() */
 static _Atomic uint64_t asked;  /* since it was measured */
+static _Atomic int64_t beside;  /* td_memory_beside() */
 
 /* ---- what the machine has -------------------------------------------------------------------- */
 
@@ -142,6 +143,29 @@ int64_t td_memory_used(void)
     return (int64_t)(resident - shared) * sysconf(_SC_PAGESIZE);
 }
 
+void td_memory_beside(int64_t delta)
+{
+    atomic_fetch_add(&beside, delta);
+}
+
+/* What counts as in use. */
+static uint64_t counted(void)
+{
+    return (uint64_t)(td_memory_used() + atomic_load(&beside));
+}
+
+uint64_t td_memory_left(void)
+{
+    uint64_t max = (uint64_t)td_memory_max(), used = counted();
+
+    return used < max ? max - used : 0;
+}
+
+void td_memory_allow(uint64_t n)
+{
+    atomic_store(&maximum, (int64_t)counted() + (int64_t)n);
+}
+
 /* "1.5 GiB" */
 static const char *size_text(uint64_t n, char out[32])
 {
@@ -160,11 +184,11 @@ int td_memory_room(uint64_t n, const char *what, struct td_error *err)
     if (n < MEASURE_EVERY && atomic_fetch_add(&asked, n) + n < MEASURE_EVERY)
         return TD_OK;
     atomic_store(&asked, 0);
-    used = (uint64_t)td_memory_used();
+    used = counted();
     if (n <= max && used <= max - n)
         return TD_OK;
     malloc_trim(0); /* what was freed may still count */
-    used = (uint64_t)td_memory_used();
+    used = counted();
     if (n <= max && used <= max - n)
         return TD_OK;
     return td_fail(err, TD_ENOMEM, "%s: needs up to %s of memory, and %s of %s are in use; --max-memory SIZE allows more", what,

@@ -28,6 +28,14 @@ int td_memory_set(const char *size, struct td_error *err);
 const char *td_memory_given(void);
 /* Memory of this process that no other one shares, in bytes. 0: not known. */
 int64_t td_memory_used(void);
+/* Count delta bytes more (or fewer) that this process caused and that are not its own: shared memory, what a process
+ * that it started holds for it. */
+void td_memory_beside(int64_t delta);
+/* Bytes that may still be taken. */
+uint64_t td_memory_left(void);
+/* From now on the maximum is what is in use now, and n bytes more: for a process that also runs somebody else's code,
+ * whose memory is not ours to bound. */
+void td_memory_allow(uint64_t n);
 /* Is there room for n more bytes? TD_ENOMEM names the maximum and the option that raises it.
  *   what : "FILE: frame 3"; the sentence begins with it */
 int td_memory_room(uint64_t n, const char *what, struct td_error *err);

@@ -14,6 +14,7 @@
 
 #include "common/fs.h"
 #include "common/log.h"
+#include "common/memory.h"
 
 #define HELLO_TIMEOUT_MS 300000 /* torch takes 7 s of CPU time to load, and took a minute on a busy machine */
 
@@ -32,8 +33,19 @@ void td_run_result_release(struct td_run_result *r)
 
 /* ---- start and end ------------------------------------------------------------------------------------------------- */
 
+/* Count the arena and what the child holds as memory of this program. */
+static void book_memory(struct td_build_process *r)
+{
+    int64_t now = (int64_t)(r->arena_used + r->held);
+
+    td_memory_beside(now - r->booked);
+    r->booked = now;
+}
+
 static void close_socket(struct td_build_process *r)
 {
+    r->held = 0;
+    book_memory(r);
     if (r->sock > 0)
         close(r->sock);
     r->sock = -1;
@@ -197,9 +209,37 @@ void td_build_process_stop(struct td_build_process *r)
         close(r->arena_fd);
     r->arena = NULL;
     r->arena_fd = -1;
+    r->arena_used = 0;
+    book_memory(r);
 }
 
 /* ---- one request --------------------------------------------------------------------------------------------------- */
+
+/* Is there room for the op in the arena and in the child? Then both are counted.
+ *   need : of the arena */
+static int make_room(struct td_build_process *r, const struct td_op_call *op, uint64_t need, struct td_error *err)
+{
+    const uint64_t copies = td_proto_copies_size(op), used = r->arena_used, held = r->held;
+    char what[160];
+
+    snprintf(what, sizeof what, "a %.40s, for the process of the %.40s", op->kind, r->opt.name);
+    r->arena_used = r->held = 0;
+    book_memory(r);
+    if (r->arena && r->arena_size >= need && used > need)
+        need = used;
+    if (td_memory_room(need + copies, what, err)) {
+        r->arena_used = used;
+        r->held = held;
+        book_memory(r);
+        return TD_ENOMEM;
+    }
+    r->may_hold = td_memory_left();
+    r->may_hold = r->may_hold > need + copies ? r->may_hold - need : copies;
+    r->arena_used = need;
+    r->held = held > copies ? held : copies;
+    book_memory(r);
+    return TD_OK;
+}
 
 static int make_arena(struct td_build_process *r, uint64_t need, struct td_error *err)
 {
@@ -225,14 +265,16 @@ static int make_arena(struct td_build_process *r, uint64_t need, struct td_error
     return TD_OK;
 }
 
-/* Make sure that a child runs (start another if need be) and that its arena holds the op. */
+/* Make sure that a child runs (start another if need be) and that its arena holds the op. *over: the op is larger than
+ * what is allowed. */
 static int make_ready(struct td_build_process *r, const struct td_op_call *op, int repeats,
-                 struct td_error *err)
+                      bool *over, struct td_error *err)
 {
     struct td_proto_msg m;
     uint64_t need;
 
-    if (td_proto_arena_size(op, repeats, &need, err) || make_arena(r, need, err) ||
+    *over = td_proto_arena_size(op, repeats, &need, err) || make_room(r, op, need, err);
+    if (*over || make_arena(r, need, err) ||
         td_proto_pack(op, r->arena, r->arena_size, repeats, err))
         return err->code;
     if (r->sock < 0 && (spawn_child(r, err) || say_hello(r, err)))
@@ -303,8 +345,13 @@ static int call_child(struct td_build_process *r, struct td_proto_msg *m, enum t
             rc = TD_OK;
             continue;
         }
-        if (!rc && m->seq == seq)
+        if (!rc && m->seq == seq) {
+            if (m->type == TD_PROTO_RUN || m->type == TD_PROTO_PREPARE) {
+                r->held = m->size < r->may_hold ? m->size : r->may_hold;
+                book_memory(r);
+            }
             return TD_OK;
+        }
     }
     if (rc == TD_EPROTO)
         return rc;
@@ -332,8 +379,14 @@ static int copy_images(struct td_build_process *r, const struct td_op_call *op, 
 {
     struct td_proto_arena *a = r->arena;
     size_t step = td_proto_image_stride(op->out.size_bytes);
+    struct td_error refused = {0};
     int i;
 
+    if (td_memory_room(step * (size_t)repeats, "its outputs", &refused)) {
+        res->status = TD_RUN_BROKEN;
+        snprintf(res->reason, sizeof res->reason, "%.479s", refused.msg);
+        return TD_OK;
+    }
     res->memory = malloc(step * (size_t)repeats + 64);
     if (!res->memory)
         return td_fail(err, TD_ENOMEM, "out of memory for %d outputs of %zu bytes", repeats, op->out.size_bytes);
@@ -344,38 +397,53 @@ static int copy_images(struct td_build_process *r, const struct td_op_call *op, 
     return TD_OK;
 }
 
-/* Did the child end by its own decision or by ours, or refuse, without having come to the build's code? A build
- * that spoils the child's memory makes it die of a signal, or exit with another code. */
-static bool failed_outside_build(const struct td_build_process *r, int rc, enum td_run_status status, const struct td_proto_msg *m)
+/* Did the run fail for a reason that is no finding about the build? The child ended by its own decision or by ours, or
+ * refused, without having come to the build's code; a build that spoils the child's memory makes it die of another
+ * signal, or exit with another code. Or memory was lacking: the child, the build or the C++ runtime says so, or the
+ * kernel's OOM killer ended the child (SIGKILL; the replayer's own, after a deadline, is TD_RUN_HUNG). */
+static bool failed_outside_build(const struct td_build_process *r, int rc, enum td_run_status status, const char *reason,
+                                 const struct td_proto_msg *m)
 {
     const struct td_proto_arena *a = r->arena;
     const int how = r->proc.status;
 
-    if (rc == TD_ECRASH)
-        return status == TD_RUN_CRASHED && a->stage <= TD_STAGE_LOAD &&
-               ((WIFEXITED(how) && WEXITSTATUS(how) == TD_EXIT_BROKEN) ||
-                (WIFSIGNALED(how) && (WTERMSIG(how) == SIGTERM || WTERMSIG(how) == SIGKILL)));
-    return !rc && (m->status == TD_PROTO_NO_MEMORY || (m->status == TD_PROTO_FAILED && a->reached < TD_STAGE_PREPARE));
+    if (rc == TD_ECRASH && status == TD_RUN_CRASHED) {
+        if ((WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL) || strstr(reason, "bad_alloc"))
+            return true;
+        return a->stage <= TD_STAGE_LOAD && ((WIFEXITED(how) && WEXITSTATUS(how) == TD_EXIT_BROKEN) ||
+                                             (WIFSIGNALED(how) && WTERMSIG(how) == SIGTERM));
+    }
+    if (rc)
+        return false;
+    return m->status == TD_PROTO_NO_MEMORY || (m->status == TD_PROTO_FAILED && a->reached < TD_STAGE_PREPARE);
 }
 
 /* One attempt. *outside: it failed without having come to the build's code. */
 static int run_once(struct td_build_process *r, const struct td_op_call *op, int repeats,
                     struct td_run_result *res, bool *outside, struct td_error *err)
 {
+    struct td_error refused = {0};
     struct td_proto_msg m;
+    bool over;
     int rc;
 
     memset(res, 0, sizeof *res);
     *outside = false;
-    rc = make_ready(r, op, repeats, err);
+    rc = make_ready(r, op, repeats, &over, &refused);
+    if (rc && over) {
+        res->status = TD_RUN_BROKEN;
+        snprintf(res->reason, sizeof res->reason, "%.479s", refused.msg);
+        return TD_OK;
+    }
     if (rc)
-        return rc;
+        return td_fail(err, rc, "%s", refused.msg);
     new_message(r, TD_PROTO_RUN, &m);
+    m.size = r->may_hold;
     m.repeats = (uint32_t)repeats;
     m.flags = r->opt.guard ? TD_PROTO_GUARD : 0;
     rc = call_child(r, &m, &res->status, res->reason, sizeof res->reason, err);
     res->reached = ((struct td_proto_arena *)r->arena)->reached;
-    *outside = failed_outside_build(r, rc, res->status, &m);
+    *outside = failed_outside_build(r, rc, res->status, res->reason, &m);
     if (rc)
         return rc == TD_ECRASH ? TD_OK : rc;
     collect_spent_child(r, &m);
@@ -409,7 +477,7 @@ int td_build_process_run(struct td_build_process *r, const struct td_op_call *op
     rc = run_once(r, op, repeats, res, &outside, err);
     if (rc || !outside)
         return rc;
-    snprintf(why, sizeof why, "not run, twice, for a reason outside the build: %.400s", res->reason);
+    snprintf(why, sizeof why, "cannot be judged, tried twice: %.400s", res->reason);
     memcpy(res->reason, why, sizeof why);
     res->status = TD_RUN_BROKEN;
     return TD_OK;
@@ -437,11 +505,13 @@ int td_build_process_prepare(struct td_build_process *r, const struct td_op_call
                              struct td_error *err)
 {
     struct td_proto_msg m;
-    int rc = make_ready(r, op, 1, err);
+    bool over;
+    int rc = make_ready(r, op, 1, &over, err);
 
     if (rc)
         return rc;
     new_message(r, TD_PROTO_PREPARE, &m);
+    m.size = r->may_hold;
     m.flags = r->opt.guard ? TD_PROTO_GUARD : 0;
     return call_for_timing(r, &m, err);
 }

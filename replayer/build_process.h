@@ -26,6 +26,10 @@ struct td_build_process {
     int sock, arena_fd;     /* -1: none */
     void *arena; uint64_t arena_size;
     bool arena_sent;        /* the running child has this arena */
+    uint64_t arena_used;    /* bytes of it that were ever touched */
+    uint64_t held;          /* what the running child holds for tensors */
+    uint64_t may_hold;      /* what it may hold for the op that is in the arena */
+    int64_t booked;         /* of all this, counted as this program's memory (common/memory.h) */
     uint32_t seq;
     int starts, crashes, hangs;
     char build[256];        /* the build's description of itself, "" when it gives none */
@@ -33,7 +37,8 @@ struct td_build_process {
                                line each (provider.h, condition); "": not reported */
 };
 
-/* TD_RUN_BROKEN: the run failed twice without having come to the build's code (no memory, a socket that fails). */
+/* TD_RUN_BROKEN: the run failed twice without having come to the build's code (a socket that fails), or for want of
+ * memory. */
 enum td_run_status { TD_RUN_OK, TD_RUN_UNSUPPORTED, TD_RUN_FAILED, TD_RUN_CRASHED, TD_RUN_HUNG, TD_RUN_BROKEN };
 const char *td_run_status_name(enum td_run_status s); /* "ok", "unsupported" ... as in docs/format.md */
 
@@ -62,7 +67,8 @@ int td_build_process_restart(struct td_build_process *r, struct td_error *err);
 
 /* Run the op `repeats` times, each time on a freshly poisoned output. A crash or a hang is a result
  * (res->status); the next call starts the child again. A run that fails before it comes to the build's code is tried
- * once more in a new child, and then is TD_RUN_BROKEN. Returns < 0 only when the replayer cannot go
+ * once more in a new child, and then is TD_RUN_BROKEN; so is a run for which memory was lacking, whoever says so, and an
+ * op that is larger than the memory allowed (--max-memory). Returns < 0 only when the replayer cannot go
  * on: no memory, or the child cannot be started again. */
 int td_build_process_run(struct td_build_process *r, const struct td_op_call *op, int repeats,
                          struct td_run_result *res, struct td_error *err);

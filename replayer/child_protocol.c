@@ -111,6 +111,17 @@ size_t td_proto_image_stride(size_t size_bytes)
     return ALIGN_UP(size_bytes, 64);
 }
 
+uint64_t td_proto_copies_size(const struct td_op_call *op)
+{
+    const uint64_t gaps = 5 * 4096; /* of one tensor: forbidden pages, alignment, a free page */
+    uint64_t n = op->out.size_bytes + op->out.size_bytes / 4 + gaps;
+    int t;
+
+    for (t = 0; t < op->n_in; t++)
+        n += op->in[t].size_bytes + op->in[t].size_bytes / 4 + gaps;
+    return n;
+}
+
 int td_proto_arena_size(const struct td_op_call *op, int repeats, uint64_t *size, struct td_error *err)
 {
     uint64_t at = ALIGN_UP(sizeof(struct td_proto_arena), 4096);

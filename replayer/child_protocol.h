@@ -13,10 +13,10 @@
  *           argument ("": none)                  description of itself
  * ARENA     size and descriptor; replaces the    no reply
  *           arena before
- * RUN       repeats, flags                       status, reason, repeats done, rounding; the images
- *                                                are in the arena
- * PREPARE   flags; keeps the arena's op ready    status, reason
- *           for TIME
+ * RUN       repeats, flags, size = bytes that    status, reason, repeats done, rounding, size =
+ *           the child may hold itself            bytes that it holds; the images are in the arena
+ * PREPARE   flags, size; keeps the arena's op    status, reason, size
+ *           ready for TIME
  * TIME      iterations, flags                    status, ns of all iterations together; text = ""
  *                                                or the device's condition, a line before and a
  *                                                line after (provider.h, condition)
@@ -35,8 +35,8 @@
 #define TD_PROTO_MAGIC 0x4f525054u /* "TPRO" */
 /* 2: act_rounding in the arena, rounding in the reply to RUN; 3: symbol and layout in the arena,
  * TD_PROTO_LAST, TD_PROTO_VARIES; 4: launches in the arena; 5: the limits of common/desc/op_desc.h,
- * flags of launches; 6: reached in the arena */
-#define TD_PROTO_VERSION 6
+ * flags of launches; 6: reached in the arena; 7: size in RUN and PREPARE, NO_MEMORY of any stage */
+#define TD_PROTO_VERSION 7
 #define TD_PROTO_MAX_REPEATS 64
 #define TD_PROTO_ARENA_MAX ((uint64_t)1 << 36)
 
@@ -51,7 +51,7 @@ enum td_proto_type {
     TD_PROTO_BYE
 };
 enum td_proto_status { TD_PROTO_OK = 0, TD_PROTO_UNSUPPORTED = 1, TD_PROTO_FAILED = 2,
-                       TD_PROTO_NO_MEMORY = 3 }; /* failed for want of memory, before the kernel ran */
+                       TD_PROTO_NO_MEMORY = 3 }; /* failed for want of memory, its own or the build's */
 enum td_proto_flag { TD_PROTO_GUARD = 1, TD_PROTO_COLD = 2,
                      TD_PROTO_VARIES = 8, /* of a reply to RUN: the kernel is known to give other bits each time */
                      TD_PROTO_LAST = 4 /* of a reply: what ran cannot run again in this process, which ends now */ };
@@ -62,7 +62,7 @@ struct td_proto_msg {
     uint32_t flags;
     uint32_t repeats;        /* asked for, or done */
     uint32_t iterations;
-    uint64_t size;           /* of the arena */
+    uint64_t size;           /* of the arena; of the child's own memory, without the build's */
     int64_t ns;
     char provider[32];
     char rounding[TD_OP_MAX_ROUNDING]; /* what the build does to the op's activations; "": what the op says */
@@ -114,6 +114,8 @@ int td_proto_recv(int sock, struct td_proto_msg *m, int *fd, int timeout_ms, str
 
 /* Bytes from one image of the output to the next. */
 size_t td_proto_image_stride(size_t size_bytes);
+/* Bytes of the copies of an op's tensors that a child makes, spare room included. */
+uint64_t td_proto_copies_size(const struct td_op_call *op);
 /* The size of an arena for this op and so many images. TD_ELIMIT. */
 int td_proto_arena_size(const struct td_op_call *op, int repeats, uint64_t *size, struct td_error *err);
 /* Copy the op into an arena of `size` bytes. TD_ELIMIT: it does not fit. */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/memory.h"
 #include "replayer/poison.h"
 
 static double element_value(const struct td_tensor *t, const void *image, int64_t i, int64_t j)
@@ -81,6 +82,8 @@ static int check_output_written(struct td_op_item *it, const void *was, const vo
 
     if (td_dtype_block(t->dtype) > 1)
         return TD_OK;
+    if (td_memory_room((uint64_t)(ref.rows * ref.cols + 1) * sizeof *ref.r1, "the comparison of its output", err))
+        return TD_ENOMEM;
     ref.r1 = malloc((size_t)(ref.rows * ref.cols + 1) * sizeof *ref.r1);
     if (!ref.r1)
         return td_fail(err, TD_ENOMEM, "out of memory for %lld elements", (long long)(ref.rows * ref.cols));

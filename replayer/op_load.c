@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "common/json.h"
+#include "common/memory.h"
 #include "model/safetensors.h"
 #include "replayer/weight_ref.h"
 
@@ -189,12 +190,13 @@ static int hold_bytes(struct td_op_loader *l, const struct td_tensor_rec *t,
 {
     struct td_hash key = content_key(t);
     struct entry *e = find_entry(l, key);
+    const size_t part = (size_t)td_memory_max() / 8, idle = part < IDLE_MAX_BYTES ? part : IDLE_MAX_BYTES;
     int rc;
 
     if (td_hash_is_zero(key))
         return td_fail(err, TD_ENOTFOUND, "%s: neither its bytes nor their hash were recorded", t->role);
     if (!e) {
-        while ((l->idle_bytes > IDLE_MAX_BYTES || l->n == MAX_ENTRIES) && evict_one(l))
+        while ((l->idle_bytes > idle || l->n == MAX_ENTRIES) && evict_one(l))
             ;
         if (l->n == MAX_ENTRIES)
             return td_fail(err, TD_ELIMIT, "more than %d tensors in use at once", MAX_ENTRIES);

@@ -13,6 +13,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/memory.h"
 #include "common/progress.h"
 #include "format/planned.h"
 #include "kernels/ops/op_kinds.h"
@@ -337,9 +338,10 @@ static size_t item_bytes(const struct td_op_item *it)
 /* Run items from `first` on until the batch is full. Returns how many, or < 0. */
 static int run_batch(struct op_replay *j, size_t first, struct td_error *err)
 {
+    const size_t part = (size_t)td_memory_max() / 8, most = part < BATCH_BYTES ? part : BATCH_BYTES;
     size_t i, bytes = 0;
 
-    for (i = first; i < j->n && i < first + BATCH_OPS && bytes < BATCH_BYTES && !stopped(j); i++) {
+    for (i = first; i < j->n && i < first + BATCH_OPS && bytes < most && !stopped(j); i++) {
         int rc = run_op(j, &j->items[i], err);
 
         if (rc)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/memory.h"
 #include "kernels/ops/gemm_op.h"
 #include "kernels/ops/op_check.h"
 #include "kernels/ops/op_kind.h"
@@ -38,6 +39,10 @@ static int compute_gemm_reference(const struct td_op_call *op, struct td_op_ref 
     memset(ref, 0, sizeof *ref);
     if ((rc = td_gemm_of(op, &x, err)) || (rc = td_op_ref_new(ref, x.m, x.n, x.k, false, err)))
         return rc;
+    if ((rc = td_memory_room((uint64_t)(x.m + 1) * (uint64_t)x.k * sizeof *a, "the reference of a gemm", err))) {
+        td_op_ref_release(ref);
+        return rc;
+    }
     if (!(a = malloc((size_t)(x.m + 1) * (size_t)x.k * sizeof *a))) {
         td_op_ref_release(ref);
         return td_fail(err, TD_ENOMEM, "gemm: out of memory for the reference");

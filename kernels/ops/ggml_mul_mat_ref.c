@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "common/memory.h"
 #include "kernels/ops/op_check.h"
 #include "kernels/ops/rowdot.h"
 
@@ -31,8 +32,11 @@ static int make_work(const struct td_ggml_mul_mat *x, struct work *k, int64_t ro
     k->step = td_ggml_min_step(x->w_dtype);
     k->width = x->k + (k->step ? x->k / k->step : 0);
     if (__builtin_mul_overflow((size_t)k->width * sizeof(double),
-                               (size_t)rows * (rounds ? 2 : 1) + 1, &bytes) ||
-        !(k->memory = malloc(bytes)))
+                               (size_t)rows * (rounds ? 2 : 1) + 1, &bytes))
+        return td_fail(err, TD_ELIMIT, "ggml_mul_mat: %lld rows are beyond what a reference is made for", (long long)rows);
+    if (td_memory_room(bytes, "the reference of a ggml_mul_mat", err))
+        return TD_ENOMEM;
+    if (!(k->memory = malloc(bytes)))
         return td_fail(err, TD_ENOMEM, "ggml_mul_mat: out of memory for %lld rows of a reference", (long long)rows);
     k->w = k->memory;
     k->a0 = k->a1 = k->w + k->width;

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "common/memory.h"
 #include "kernels/ops/op_check.h"
 #include "kernels/ops/rowdot.h"
 
@@ -111,6 +112,10 @@ int td_gptq_op_ref(const struct td_gptq_op *x, struct td_op_ref *ref, struct td_
 
     if (rc)
         return rc;
+    if ((rc = td_memory_room((uint64_t)(rows + strip) * 2 * sizeof *memory, "the reference of a gptq_gemm", err))) {
+        td_op_ref_release(ref);
+        return rc;
+    }
     if (!(memory = malloc((size_t)(rows + strip) * 2 * sizeof *memory))) {
         td_op_ref_release(ref);
         return td_fail(err, TD_ENOMEM, "gptq_gemm: out of memory for the reference");

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/memory.h"
+
 int td_op_check_attr(const struct td_op_call *op, const char *name, int64_t min, int64_t missing,
                      int64_t *out, struct td_error *err)
 {
@@ -124,12 +126,16 @@ int td_op_check_bias(const struct td_op_call *op, int64_t n, const struct td_ten
 int td_op_ref_new(struct td_op_ref *ref, int64_t rows, int64_t cols, int64_t inner, bool own_r1, struct td_error *err)
 {
     const size_t bytes = (size_t)rows * (size_t)cols * sizeof(double) + 8;
+    char what[80];
 
     memset(ref, 0, sizeof *ref);
     if (rows < 0 || cols < 0 || (cols && rows > TD_OP_REF_MAX / cols))
         return td_fail(err, TD_ELIMIT,
                        "an output of %lld x %lld is beyond what a reference is made for",
                        (long long)rows, (long long)cols);
+    snprintf(what, sizeof what, "a reference of %lld x %lld", (long long)rows, (long long)cols);
+    if (td_memory_room(bytes * (own_r1 ? 3 : 2), what, err))
+        return TD_ENOMEM;
     *ref = (struct td_op_ref){rows, cols, inner, malloc(bytes), NULL, malloc(bytes)};
     ref->r1 = own_r1 ? malloc(bytes) : ref->r0;
     if (ref->r0 && ref->r1 && ref->mag)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/memory.h"
 #include "kernels/gptq_gemm/gptq_gemm.h"
 #include "kernels/ops/gptq_gemm_op.h"
 #include "kernels/ops/op_kinds.h"
@@ -119,6 +120,10 @@ static int cpu_prepare(void *state, const struct td_op_call *op, void **prepared
     }
     p->op = op;
     choose_variant(state, op, p);
+    if (p->variant && td_memory_room(p->variant->work_bytes(op), op->kind, err)) {
+        free(p);
+        return TD_ENOMEM;
+    }
     if (p->variant && !(p->work = malloc(p->variant->work_bytes(op) + 1))) {
         free(p);
         return td_fail(err, TD_ENOMEM, "out of memory for the work of a %s", op->kind);

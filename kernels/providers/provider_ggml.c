@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/memory.h"
 #include "kernels/ops/op_kinds.h"
 #include "kernels/providers/ggml_build.h"
 #include "kernels/providers/provider_common.h"
@@ -225,6 +226,8 @@ static int ggml_prepare(void *state, const struct td_op_call *op, void **prepare
         return td_fail(err, TD_ENOMEM, "out of memory");
     rc = make_graph(state, op, p, err);
     work = p->plan.s.work_size;
+    if (!rc && work <= WORK_MAX)
+        rc = td_memory_room(work, op->kind, err);
     if (!rc && (work > WORK_MAX || !(p->work = aligned_alloc(64, (work + 127) / 64 * 64))))
         rc = td_fail(err, TD_ENOMEM, "%s: no memory for the %zu bytes that ggml works in", op->kind, work);
     if (rc) {

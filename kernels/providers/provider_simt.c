@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/memory.h"
 #include "kernels/gptq_gemm/gptq_gemm_cu.h"
 #include "kernels/ops/gptq_gemm_op.h"
 #include "kernels/providers/provider_common.h"
@@ -180,6 +181,8 @@ static int to_exllama(struct simt_prepared *p, struct td_error *err)
     const size_t words = (size_t)x->k * (size_t)x->bits / 32 * (size_t)x->n;
     int rc;
 
+    if (td_memory_room(words * sizeof *p->words, "weights in exllama's layout", err))
+        return TD_ENOMEM;
     p->words = malloc(words * sizeof *p->words);
     p->perm = x->g_idx ? malloc((size_t)x->k * sizeof *p->perm) : NULL;
     if (!p->words || (x->g_idx && !p->perm))

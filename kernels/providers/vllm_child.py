@@ -22,10 +22,10 @@ import socket
 import sys
 import time
 
-MAGIC, VERSION = 0x4F525054, 6
+MAGIC, VERSION = 0x4F525054, 7
 MAX_REPEATS, ARENA_MAX = 64, 1 << 36
 HELLO, ARENA, RUN, PREPARE, TIME, RELEASE, RESTART, BYE = range(1, 9)
-OK, UNSUPPORTED, FAILED = range(3)
+OK, UNSUPPORTED, FAILED, NO_MEMORY = range(4)
 GUARD, COLD = 1, 2
 STAGE_IDLE, STAGE_LOAD, STAGE_PREPARE, STAGE_RUN, STAGE_FETCH, STAGE_RELEASE = range(6)
 TD_EINVAL, TD_EXIT_OK, TD_EXIT_USAGE, TD_EXIT_BROKEN = -3, 0, 2, 4
@@ -152,14 +152,17 @@ class Guard:
         inner = (room + PAGE - 1) // PAGE * PAGE
         if self.map and self.map_bytes >= inner + 2 * PAGE:
             return
-        if self.map:
-            libc.munmap(self.map, self.map_bytes)
-        self.map = 0
+        self.release()
         inner += inner // 4 // PAGE * PAGE
         self.map = map_memory(inner + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANON | MAP_NORESERVE)
         self.map_bytes = inner + 2 * PAGE
         if libc.mprotect(self.map + PAGE, inner, PROT_RW):
             raise MemoryError(f"cannot open {inner} bytes for a tensor: {os.strerror(ctypes.get_errno())}")
+
+    def release(self):
+        if self.map:
+            libc.munmap(self.map, self.map_bytes)
+        self.map = self.map_bytes = 0
 
     def place(self, role, size, align, at_end):
         align = align or 64
@@ -209,11 +212,25 @@ class Worker:
         self.head.reached = max(self.head.reached, stage)
         self.head.progress += 1
 
-    def load(self, images, guard):
+    def held(self):
+        return sum(g.map_bytes for g in self.guards)
+
+    def make_room(self, most):
+        """Make room for the copies of the op within the bytes that this process may hold itself, without the build's."""
+        need = sum(t.size + t.size // 4 + 5 * PAGE for t in self.source.inputs + [self.source.out] * 2)  # poison() makes a copy
+        if need > most:
+            raise MemoryError(f"its tensors need {need} bytes in the process of the build, which may take {most}; "
+                              "--max-memory SIZE allows more")
+        for g in self.guards:
+            if self.held() + need > most:
+                g.release()
+
+    def load(self, images, guard, most):
         if not self.head:
             raise Refused("no arena was sent yet")
         self.stage(STAGE_LOAD)
         s = self.source = unpack(self.head, self.base, self.size, images)
+        self.make_room(most)
         inputs = []
         for g, t in zip(self.guards, s.inputs):
             inputs.append(t.at(g.place(t.role, t.size, t.align, guard)))
@@ -252,7 +269,7 @@ class Worker:
         want, m.repeats, m.rounding = m.repeats, 0, b""
         if want > MAX_REPEATS:
             raise Refused("too many repeats")
-        self.load(want, m.flags & GUARD)
+        self.load(want, m.flags & GUARD, m.size)
         follow_cpus(self.build)
         plan = self.prepare()
         m.rounding = plan.rounding.encode()
@@ -265,7 +282,7 @@ class Worker:
 
     def serve_prepare(self, m):
         self.plan = None
-        self.load(1, m.flags & GUARD)
+        self.load(1, m.flags & GUARD, m.size)
         follow_cpus(self.build)
         self.plan = self.prepare()
 
@@ -337,7 +354,10 @@ class Worker:
         except Refused as e:
             answer(m, FAILED, str(e))
         except Exception as e:               # the build's: TORCH_CHECK, out of memory ...
-            answer(m, FAILED, f"{type(e).__name__}: {first_line(e)}")
+            lacking = isinstance(e, MemoryError) or type(e).__name__ == "OutOfMemoryError" or "bad_alloc" in str(e)
+            answer(m, NO_MEMORY if lacking else FAILED, f"{type(e).__name__}: {first_line(e)}")
+        finally:
+            m.size = self.held()
 
     def serve_release(self, m):
         self.plan = None

@@ -18,6 +18,7 @@
 #endif
 
 #include "common/clock.h"
+#include "common/memory.h"
 #include "kernels/providers/providers.h"
 #include "replayer/child/child_fault.h"
 #include "replayer/child/guard.h"
@@ -54,6 +55,34 @@ static void enter_stage(struct child *c, enum td_proto_stage s, uint32_t repeat)
     c->arena->progress++;
 }
 
+/* ---- its own memory ------------------------------------------------------------------------------------------------ */
+
+static uint64_t held_bytes(const struct child *c)
+{
+    uint64_t n = 0;
+    int i;
+
+    for (i = 0; i < N_GUARDS; i++)
+        n += c->guards[i].map_bytes;
+    return n;
+}
+
+/* Make room for the copies of c->source within the `most` bytes that this process may hold itself. What the provider
+ * asks td_memory_room() for later must fit in the rest. The build's own memory does not count. */
+static int make_room(struct child *c, uint64_t most, struct td_error *err)
+{
+    uint64_t need = td_proto_copies_size(&c->source);
+    int i;
+
+    if (need > most)
+        return td_fail(err, TD_ENOMEM,
+                       "its tensors need %llu bytes in the process of the build, which may take %llu; --max-memory SIZE allows more",
+                       (unsigned long long)need, (unsigned long long)most);
+    for (i = 0; held_bytes(c) + need > most && i < N_GUARDS; i++)
+        td_guard_release(&c->guards[i]);
+    return TD_OK;
+}
+
 /* ---- load the arena's op into guarded memory ----------------------------------------------------------------------- */
 
 static int place_tensor(struct child *c, int slot, const struct td_tensor *from,
@@ -67,14 +96,14 @@ static int place_tensor(struct child *c, int slot, const struct td_tensor *from,
     return TD_OK;
 }
 
-static int load_arena_op(struct child *c, uint32_t repeats, bool guard, struct td_error *err)
+static int load_arena_op(struct child *c, uint32_t repeats, bool guard, uint64_t most, struct td_error *err)
 {
     int t;
 
     if (!c->arena)
         return td_fail(err, TD_EPROTO, "no arena was sent yet");
     enter_stage(c, TD_STAGE_LOAD, 0);
-    if (td_proto_unpack(c->arena, c->arena_size, (int)repeats, &c->source, &c->images, err))
+    if (td_proto_unpack(c->arena, c->arena_size, (int)repeats, &c->source, &c->images, err) || make_room(c, most, err))
         return err->code;
     c->op = c->source;
     c->op.guard = guard;
@@ -84,7 +113,10 @@ static int load_arena_op(struct child *c, uint32_t repeats, bool guard, struct t
         if (c->op.in[t].size_bytes)
             memcpy(c->op.in[t].data, c->source.in[t].data, c->op.in[t].size_bytes);
     }
-    return place_tensor(c, OUT_GUARD, &c->source.out, &c->op.out, guard, err);
+    if (place_tensor(c, OUT_GUARD, &c->source.out, &c->op.out, guard, err))
+        return err->code;
+    td_memory_allow(most - (held_bytes(c) < most ? held_bytes(c) : most));
+    return TD_OK;
 }
 
 /* ---- run, and check the memory around the tensors
@@ -124,6 +156,12 @@ static void set_answer(struct td_proto_msg *m, enum td_proto_status status, cons
     snprintf(m->text, sizeof m->text, "%s", text ? text : "");
 }
 
+/* A provider's error, or the build's, as a status. */
+static enum td_proto_status status_of(const struct td_error *err)
+{
+    return err->code == TD_EUNSUPPORTED ? TD_PROTO_UNSUPPORTED : err->code == TD_ENOMEM ? TD_PROTO_NO_MEMORY : TD_PROTO_FAILED;
+}
+
 static int prepare_op(struct child *c, struct td_proto_msg *m, void **prepared)
 {
     struct td_error err = {0};
@@ -135,10 +173,7 @@ static int prepare_op(struct child *c, struct td_proto_msg *m, void **prepared)
     }
     enter_stage(c, TD_STAGE_PREPARE, 0);
     if (c->provider->prepare(c->state, &c->op, prepared, &err)) {
-        set_answer(m, err.code == TD_EUNSUPPORTED ? TD_PROTO_UNSUPPORTED
-                      : err.code == TD_ENOMEM     ? TD_PROTO_NO_MEMORY
-                                                  : TD_PROTO_FAILED,
-                   err.msg);
+        set_answer(m, status_of(&err), err.msg);
         return -1;
     }
     return 0;
@@ -152,13 +187,12 @@ static int run_repeat(struct child *c, void *prepared, uint32_t repeat, struct t
     td_poison_fill(c->op.out.dtype, (int)repeat, c->op.out.data, c->op.out.size_bytes);
     enter_stage(c, TD_STAGE_RUN, repeat);
     if ((c->provider->refill && c->provider->refill(c->state, prepared, &err)) || c->provider->run(c->state, prepared, &err)) {
-        set_answer(m, err.code == TD_EUNSUPPORTED ? TD_PROTO_UNSUPPORTED : TD_PROTO_FAILED,
-                   err.msg);
+        set_answer(m, status_of(&err), err.msg);
         return -1;
     }
     enter_stage(c, TD_STAGE_FETCH, repeat);
     if (c->provider->fetch(c->state, prepared, &err)) {
-        set_answer(m, TD_PROTO_FAILED, err.msg);
+        set_answer(m, status_of(&err), err.msg);
         return -1;
     }
     memcpy(image, c->op.out.data, c->op.out.size_bytes);
@@ -184,7 +218,7 @@ static void serve_run(struct child *c, struct td_proto_msg *m)
 
     m->repeats = 0;
     m->rounding[0] = '\0';
-    if (want > TD_PROTO_MAX_REPEATS || load_arena_op(c, want, m->flags & TD_PROTO_GUARD, &err)) {
+    if (want > TD_PROTO_MAX_REPEATS || load_arena_op(c, want, m->flags & TD_PROTO_GUARD, m->size, &err)) {
         set_answer(m, TD_PROTO_FAILED, err.code ? err.msg : "too many repeats");
         return;
     }
@@ -211,7 +245,7 @@ static void serve_prepare(struct child *c, struct td_proto_msg *m)
     struct td_error err = {0};
 
     forget_prepared(c);
-    if (load_arena_op(c, 1, m->flags & TD_PROTO_GUARD, &err)) {
+    if (load_arena_op(c, 1, m->flags & TD_PROTO_GUARD, m->size, &err)) {
         set_answer(m, TD_PROTO_FAILED, err.msg);
         return;
     }
@@ -368,6 +402,7 @@ static void serve_request(struct child *c, struct td_proto_msg *m)
     if (c->arena)
         enter_stage(c, TD_STAGE_IDLE, 0);
     m->flags &= TD_PROTO_VARIES;
+    m->size = held_bytes(c);
     if (c->provider && c->provider->is_dead && c->provider->is_dead(c->state))
         m->flags |= TD_PROTO_LAST;
 }

@@ -19,8 +19,14 @@
  *   tail                      columns from 250 on, and rows from 16 on, are off by 5 %
  *   one                       one element is off by 5 %
  *   refuse                    return TD_KERNEL_EUNSUPPORTED
+ *   enomem                    return TD_KERNEL_ENOMEM
+ *   killed                    SIGKILL, as by the kernel when the machine's memory is used up
+ *   badalloc                  end as a C++ program does whose allocation fails
+ * TD_MISBEHAVE_ONCE=FILE: wrong in the process that makes FILE only.
  * "+m" at the end of a word, as in "null+m": wrong only for m > 1. */
+#include <fcntl.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +66,12 @@ static void before(const struct td_gptq_gemm_args *x, const char *how)
         fprintf(stderr, "loading\nmisbehave.c:1: Assertion `m == 0' failed.\nbacktrace: none\n");
         abort();
     }
+    if (!strcmp(how, "killed"))
+        raise(SIGKILL);
+    if (!strcmp(how, "badalloc")) {
+        fputs("terminate called after throwing an instance of 'std::bad_alloc'\n  what():  std::bad_alloc\n", stderr);
+        abort();
+    }
     if (!strcmp(how, "exit"))
         _exit(3);
     while (!strcmp(how, "hang"))
@@ -92,14 +104,20 @@ static uint16_t element(const struct td_gptq_gemm_args *x, const char *how, int3
 int td_gptq_gemm(const struct td_gptq_gemm_args *x)
 {
     const char *env = getenv("TD_MISBEHAVE"), *plus = env ? strchr(env, '+') : NULL;
+    const char *once = getenv("TD_MISBEHAVE_ONCE");
+    static int made; /* 1: this process made the file, -1: another one did */
     char how[32] = "";
     int32_t m, n;
 
-    if (env && (!plus || x->m > 1))
+    if (once && !made)
+        made = open(once, O_CREAT | O_EXCL, 0600) >= 0 ? 1 : -1;
+    if (env && (!plus || x->m > 1) && made >= 0)
         strncat(how, env, plus ? (size_t)(plus - env) : sizeof how - 1);
     before(x, how);
     if (!strcmp(how, "refuse"))
         return TD_KERNEL_EUNSUPPORTED;
+    if (!strcmp(how, "enomem"))
+        return TD_KERNEL_ENOMEM;
     for (m = 0; m < x->m; m++)
         for (n = 0; n < x->n - !strcmp(how, "skip"); n++)
             x->c[m * x->ldc + n] = element(x, how, m, n);

@@ -116,7 +116,19 @@ def blobs():
     f.put("blobs.pack", pack([(x128(raw), blob(raw, 1, stored=stored), 100)]), True, 1)
 
 
+def gemm(name, m, n, k, *expect):
+    """A gemm whose inputs are zeros: a few kilobytes."""
+    f = Fixture(name, *expect)
+    a, w = zeros(m * k * 2), zeros(n * k * 2)
+    f.put("blobs.pack", pack([a, w] if a[0] != w[0] else [a]), True, 1)
+    f.ops({**OP, "kind": "gemm", "attrs": {"m": m, "n": n, "k": k}, "in": [tensor("a", [m, k], name=a[0]), tensor("w", [n, k], name=w[0])],
+           "out": tensor("c", [m, n])})
+
+
 def sizes():
+    # what the process of a build holds: the output alone, and what our kernel works in
+    gemm("gemm-of-gigabytes", 1 << 14, SIZE * 64 >> 14, 4, f"replay: {NO_ROOM}")
+    gemm("gemm-that-works-in-much", SIZE * 3 >> 10, 1, 1 << 9, f"replay: {NO_ROOM}")
     big = (1 << 31) - 1
     for name, shape, strides in (("shape-overflows", [1 << 40, 1 << 40], None), ("shape-of-zero-and-2-to-80", [0, 1 << 40, 1 << 40], None),
                                  ("strides-of-zero", [1 << 17, 1 << 17], [0, 0]), ("strides-overflow", [2, 2], [(1 << 62), (1 << 62)]),

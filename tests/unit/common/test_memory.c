@@ -69,6 +69,26 @@ static void test_room(void **state)
     assert_int_equal(td_memory_room_record(used / TD_MEMORY_RECORD_PART + 1, "x", NULL), TD_ENOMEM);
 }
 
+/* What other processes hold for this one counts; what somebody else's code in this process holds does not. */
+static void test_beside(void **state)
+{
+    uint64_t left;
+
+    (void)state;
+    td_memory_allow(512 * MIB);
+    left = td_memory_left();
+    assert_in_range(left, 448 * MIB, 512 * MIB);
+    td_memory_beside((int64_t)(300 * MIB));
+    assert_in_range(td_memory_left(), left - 364 * MIB, left - 300 * MIB);
+    assert_int_equal(td_memory_room(300 * MIB, "x", NULL), TD_ENOMEM);
+    td_memory_allow(400 * MIB);
+    assert_int_equal(td_memory_room(300 * MIB, "x", NULL), TD_OK);
+    td_memory_beside(-(int64_t)(300 * MIB));
+    td_memory_beside((int64_t)1 << 40);
+    assert_int_equal(td_memory_left(), 0);
+    td_memory_beside(-((int64_t)1 << 40));
+}
+
 /* A tree takes up to a hundred times its text. */
 static void test_json(void **state)
 {
@@ -103,7 +123,7 @@ static void test_json(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_default), cmocka_unit_test(test_sizes), cmocka_unit_test(test_room),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_default), cmocka_unit_test(test_sizes), cmocka_unit_test(test_room), cmocka_unit_test(test_beside),
                                        cmocka_unit_test(test_json)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
