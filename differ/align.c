@@ -105,6 +105,35 @@ static const cJSON *recorded_model(const cJSON *manifest)
     return td_json_get(server, "model");
 }
 
+/* Is that the id of a fixture, or of one that it was made from, or that it is a replay of? */
+static bool stems_from(const cJSON *fixture, const char *id)
+{
+    const cJSON *part;
+    const char *const ids[] = {td_json_get_str(fixture, "id", ""), td_json_get_str(td_json_get(fixture, "replay"), "of", ""),
+                               td_json_get_str(td_json_get(fixture, "redacted"), "from", ""),
+                               td_json_get_str(td_json_get(fixture, "extract"), "of", "")};
+    size_t i;
+
+    for (i = 0; i < sizeof ids / sizeof *ids; i++)
+        if (!strcmp(ids[i], id))
+            return true;
+    cJSON_ArrayForEach(part, td_json_get(td_json_get(fixture, "merge"), "from"))
+        if (!strcmp(td_json_get_str(part, "id", ""), id))
+            return true;
+    return false;
+}
+
+int td_align_check_origin(const cJSON *base, const char *base_name, const cJSON *replay, const char *name, struct td_error *err)
+{
+    const char *of = td_json_get_str(td_json_get(replay, "replay"), "of", "");
+
+    if (!*of || stems_from(base, of))
+        return TD_OK;
+    return td_fail(err, TD_EINVAL,
+                   "these must not be compared: %s is a replay of the fixture %.32s, and %s is %.32s; was it replaced since?", name,
+                   of, base_name, td_json_get_str(base, "id", "without an id"));
+}
+
 int td_align_check(const cJSON *base, const char *base_name, const cJSON *other,
                    const char *other_name, struct td_error *err)
 {

@@ -39,6 +39,10 @@ void td_side_close(struct td_side *s);
  * values. */
 int td_align_check(const cJSON *base_manifest, const char *base_name, const cJSON *other_manifest,
                    const char *other_name, struct td_error *err);
+/* Check that a replay is one of this baseline, of a fixture that the baseline was made from, or of the one that the
+ * baseline is a replay of too. A recording is no replay of anything: TD_OK. TD_EINVAL names both fixtures. */
+int td_align_check_origin(const cJSON *base_manifest, const char *base_name, const cJSON *replay_manifest,
+                          const char *replay_name, struct td_error *err);
 
 /* ---- exchanges ------------------------------------------------------------------------------- */
 

@@ -16,6 +16,10 @@ static int check_sides(const struct td_comparison *c, struct td_error *err)
     for (i = 1; i < c->n_sides && !rc; i++)
         rc = td_align_check(td_fixture_manifest(base->fx), td_fixture_dir(base->fx),
                             td_fixture_manifest(c->side[i].fx), td_fixture_dir(c->side[i].fx), err);
+    for (i = 1; i < c->n_sides && !rc; i++)
+        if (c->side[i].role == TD_NEW || c->side[i].role == TD_LIVE)
+            rc = td_align_check_origin(td_fixture_manifest(base->fx), td_fixture_dir(base->fx),
+                                       td_fixture_manifest(c->side[i].fx), td_fixture_dir(c->side[i].fx), err);
     return rc;
 }
 
