@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -121,12 +122,20 @@ int client_tap_ask(struct client_tap *tap, struct tap_msg *m, struct tap_msg *re
 
 static int connect_socket(struct client_tap *tap, struct td_error *err)
 {
+    const struct timeval limit = {.tv_sec = GREETING_MS / 1000, .tv_usec = GREETING_MS % 1000 * 1000};
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     struct ucred peer;
     socklen_t n = sizeof peer;
+    int rc;
 
     memcpy(a.sun_path, tap->socket, sizeof a.sun_path);
-    if (connect(tap->fd, (struct sockaddr *)&a, sizeof a))
+    /* connect and sendmsg end by it: a stopped server's queue of connections may be full, and so may its buffers */
+    setsockopt(tap->fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    rc = connect(tap->fd, (struct sockaddr *)&a, sizeof a);
+    if (rc && errno == EAGAIN)
+        return td_fail(err, TD_ETIMEOUT,
+                       "%s: the tap takes no connection within %d ms; is the server stopped?", tap->socket, GREETING_MS);
+    if (rc)
         return td_fail(err, TD_ENOTFOUND, "%s: cannot connect: %s%s", tap->socket, strerror(errno),
                        errno == ECONNREFUSED ? "; no process serves it any more" : "");
     if (getsockopt(tap->fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) ||

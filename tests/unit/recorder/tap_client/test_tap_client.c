@@ -912,6 +912,29 @@ static void test_other_version(void **state)
     close(listener);
 }
 
+/* A server that is stopped: its queue of connections is full. */
+static void test_full_queue(void **state)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), waiting[2], i;
+    struct td_tap_client *l = NULL;
+    struct td_error err = {0};
+
+    (void)state;
+    snprintf(a.sun_path, sizeof a.sun_path, "%s/stopped.sock", root);
+    assert_int_equal(bind(listener, (struct sockaddr *)&a, sizeof a), 0);
+    assert_int_equal(listen(listener, 0), 0);
+    for (i = 0; i < 2; i++) {
+        waiting[i] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        connect(waiting[i], (struct sockaddr *)&a, sizeof a);
+    }
+    assert_int_not_equal(td_tap_client_open(&(struct td_tap_client_target){.socket = a.sun_path}, &(struct td_tap_client_options){0}, &l, &err), TD_OK);
+    assert_non_null(strstr(err.msg, "is the server stopped?"));
+    for (i = 0; i < 2; i++)
+        close(waiting[i]);
+    close(listener);
+}
+
 static void test_no_tap(void **state)
 {
     struct td_tap_client *l = NULL;
@@ -987,7 +1010,7 @@ int main(void)
         cmocka_unit_test(test_too_many_processes),
         cmocka_unit_test(test_descriptors_closed),
         cmocka_unit_test(test_protocol),
-        cmocka_unit_test(test_other_version),
+        cmocka_unit_test(test_other_version), cmocka_unit_test(test_full_queue),
         cmocka_unit_test(test_no_tap),
         cmocka_unit_test(test_open_folder),
         cmocka_unit_test(test_harmless),
