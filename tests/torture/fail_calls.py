@@ -7,14 +7,18 @@ and others evenly between. What must hold, whatever fails:
 
   * the program ends by itself, with an exit code that it documents, within two minutes;
   * exit 0 means that nothing is missing: its results are those of the run where nothing failed;
-  * another exit names a cause, and no verdict is pass or regressed;
+  * another exit names a cause, and no verdict is pass or regressed: a lack of memory is no finding (docs/verdicts.md);
   * a fixture that was read is unchanged; one that was written verifies, or does after `fixture repair`;
   * no temporary file stays.
+
+LEAKS=1 runs the programs under valgrind instead: at most RUNS (8) runs a scenario, evenly spread over all functions and calls.
+Then only this must hold: it ends, and memcheck finds no lost memory and no invalid access in the program whose calls fail.
 
 Prints a row a scenario, and every failure with the line that repeats it. Exit 1 if there was one.
 Needs BIN, LIB and O as tests/run.sh sets them. SPDX-License-Identifier: Apache-2.0
 """
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -29,6 +33,11 @@ LIB = os.environ.get('LIB', ROOT + '/lib')
 O = os.environ.get('O', ROOT + '/build')
 FAIL = O + '/tests/helpers/lib_fail_calls.so'
 CALLS = int(os.environ.get('CALLS', '40'))
+LEAKS = os.environ.get('LEAKS', '') not in ('', '0')
+RUNS = int(os.environ.get('RUNS', '8'))
+FEWER = ['--max-ops', '4'] if LEAKS else [] # of a replay: valgrind is slow
+VALGRIND = ['valgrind', '-q', '--trace-children=yes', '--leak-check=full', '--show-leak-kinds=definite', '--undef-value-errors=no',
+            '--soname-synonyms=somalloc=nouserintercepts'] # else malloc does not come by lib_fail_calls
 # What stays when these fail was to be removed by them, or without memory; the next gate removes what an earlier one left.
 REMOVERS = {'unlink', 'opendir', 'malloc'}
 
@@ -72,19 +81,19 @@ SCENARIOS = [
 ]
 
 
-def run(words, work, fail=None, program='', counts=None):
-    """(exit code, stdout, stderr); None for the code after two minutes."""
+def run(words, work, fail=None, program='', counts=None, under=()):
+    """(exit code, stdout, stderr); None for the code after two minutes (ten under valgrind)."""
     env = dict(os.environ, TMPDIR=work + '/tmp', XDG_RUNTIME_DIR=runtime, TD_FAIL_PROGRAM=program, LD_PRELOAD=FAIL, NO_COLOR='1')
     env.pop('TD_FAIL_CALL', None)
     if fail:
         env['TD_FAIL_CALL'] = fail
     if counts:
         env['TD_FAIL_COUNTS'] = counts
-    argv = [w.format(f=fixture, w=work, lib=LIB, url=url, suite=suite) for w in words.split()]
-    child = subprocess.Popen([BIN + '/' + argv[0]] + argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    argv = [w.format(f=fixture, w=work, lib=LIB, url=url, suite=suite) for w in words.split() + FEWER * ('--build' in words)]
+    child = subprocess.Popen([*under, BIN + '/' + argv[0]] + argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, env=env, cwd=work, start_new_session=True)
     try:
-        out, err = child.communicate(timeout=120)
+        out, err = child.communicate(timeout=600 if under else 120)
     except subprocess.TimeoutExpired:
         os.killpg(child.pid, 9)
         child.communicate()
@@ -116,9 +125,17 @@ def fixture_tool(*words):
     return done.returncode, done.stdout
 
 
+def tokens(path):
+    """Tokens of all exchanges of a recording."""
+    file = path + '/exchanges.jsonl.zst'
+    lines = subprocess.run(['zstd', '-dcq', file], capture_output=True).stdout.splitlines() if os.path.exists(file) else []
+    return sum(json.loads(line).get('n_tokens', 0) for line in lines)
+
+
 def contents(scenario, path):
-    """What a fixture holds, without times and sizes: its counts of records and blobs; of a recording those of exchanges, ops
-    and blobs, for in how many pieces the bytes of an answer come is another number each time. None: it does not verify."""
+    """What a fixture holds, without times and sizes: its counts of records and blobs; of a recording those of exchanges,
+    tokens, ops and blobs, for in how many pieces the bytes of an answer come is another number each time. None: it does not
+    verify."""
     code, out = fixture_tool('verify', path)
     if code:
         return None
@@ -126,7 +143,7 @@ def contents(scenario, path):
     if scenario.program != 'record':
         return records, blobs
     holds = re.search(r'^holds +(\d+) exchanges(?:, \d+ steps?)?(?:, (\d+) ops?)?', fixture_tool('show', path)[1], re.M)
-    return holds and (holds[1], holds[2] or '0', blobs)
+    return holds and (holds[1], str(tokens(path)), holds[2] or '0', blobs)
 
 
 def lacks(seen, normal):
@@ -162,8 +179,7 @@ def judge(scenario, work, fail, result, normal):
             return 'exit 0, but %s holds %s, not %s' % (scenario.writes, contents(scenario, wrote), normal['contents'])
     else:
         if scenario.judges and code == 1:
-            # a kernel's own word for its own allocation
-            return None if 'it ran out of' in out else 'a false alarm: %r' % out.splitlines()[-1:]
+            return 'a false alarm: %r' % out.splitlines()[-1:]
         # verify prints what it finds on stdout; who cannot write cannot say why
         said = re.search(r'error: |warning: |verdict: (broken|inconclusive)', err + out) or scenario.name == 'verify' and out
         if not said and not fail.startswith('write:'):
@@ -193,6 +209,37 @@ def least(seen, scenario):
     return tuple(min(a, b, key=int) for a, b in zip(seen, again)) if again else seen
 
 
+def memcheck(scenario, fail):
+    """What memcheck finds in the processes of `scenario.program`, or None."""
+    work = fresh(scenario)
+    code = run(scenario.words, work, fail, scenario.program, under=VALGRIND + ['--log-file=%s/valgrind.%%p' % work])[0]
+    wrong = 'it did not end within ten minutes' if code is None else None
+    for name in sorted(os.listdir(work)):
+        if not wrong and name.startswith('valgrind.'):
+            with open(work + '/' + name, encoding='utf-8', errors='replace') as f:
+                text = f.read()
+            found = re.search(r'(definitely lost in|Invalid (?:read|write|free)|Mismatched|overlap)', text)
+            if found:
+                wrong = text[max(0, found.start() - 80):][:1500]
+    shutil.rmtree(work, ignore_errors=True)
+    return wrong
+
+
+def try_leaks(scenario, counts):
+    """(runs, failures) under valgrind"""
+    places = [(name, at) for name, n in counts for at in chosen(n)]
+    places = [places[i * len(places) // RUNS] for i in range(RUNS)] if len(places) > RUNS else places
+    failures, start = 0, time.monotonic()
+    for i, (name, at) in enumerate(places):
+        fail = '%s:%d%s' % (name, at, '+' if i & 1 else '')
+        wrong = memcheck(scenario, fail)
+        if wrong:
+            failures += 1
+            print('  %s TD_FAIL_PROGRAM=%s TD_FAIL_CALL=%s: %s' % (scenario.name, scenario.program, fail, wrong), flush=True)
+    print('%-14s %6d runs under valgrind, %3d failures, %.0f s' % (scenario.name, len(places), failures, time.monotonic() - start), flush=True)
+    return len(places), failures
+
+
 def try_scenario(scenario):
     """(runs, failures)"""
     work = fresh(scenario)
@@ -208,6 +255,9 @@ def try_scenario(scenario):
     with open(base + '/counts', encoding='ascii') as f:
         counts = [(name, int(n)) for name, n in (line.split() for line in f)]
     shutil.rmtree(work)
+    if LEAKS:
+        os.remove(base + '/counts')
+        return try_leaks(scenario, counts)
     runs = failures = 0
     seen = set()
     start = time.monotonic()
