@@ -88,13 +88,13 @@ static void convert_stack(const struct stack *st, enum td_dtype dtype, uint8_t *
 /* The fingerprint of a dense [n, k] weight whose bytes were sent. */
 static struct td_weight_fingerprint make_fingerprint(const struct td_weight_tensor *w)
 {
-    struct td_weight_fingerprint p = {.n = w->rec.shape[0], .k = w->rec.shape[1]};
+    struct td_weight_fingerprint p = {.rows = w->rec.shape[0], .cols = w->rec.shape[1]};
     const uint64_t words = w->size / 4;
-    uint64_t i;
+    unsigned i;
 
     memcpy(p.dtype, w->rec.dtype, sizeof p.dtype);
     for (i = 0; i < TD_FINGERPRINT_WORDS && words; i++)
-        memcpy(&p.word[i], (const uint8_t *)w->data + words * i / TD_FINGERPRINT_WORDS * 4, 4);
+        memcpy(&p.word[i], (const uint8_t *)w->data + td_fingerprint_at(words, i) * 4, 4);
     return p;
 }
 
@@ -102,12 +102,13 @@ static bool fingerprint_fits(const struct td_weight_fingerprint *p, enum td_dtyp
                              const struct stack *st)
 {
     uint64_t size = td_dtype_size(dtype), per = 4 / size,
-             words = (uint64_t)st->n * (uint64_t)st->k * size / 4, i, j;
+             words = (uint64_t)st->n * (uint64_t)st->k * size / 4, j;
+    unsigned i;
 
-    if (st->n != p->n || st->k != p->k || !words)
+    if (st->n != p->rows || st->k != p->cols || !words)
         return false;
     for (i = 0; i < TD_FINGERPRINT_WORDS; i++) {
-        uint64_t at = words * i / TD_FINGERPRINT_WORDS * per;
+        uint64_t at = td_fingerprint_at(words, i) * per;
         uint32_t word = 0;
 
         for (j = 0; j < per; j++)
@@ -158,7 +159,7 @@ static int find_stack(const struct td_checkpoint *ck, const struct td_weight_fin
         size_t len = strlen(t->name);
         char name[TD_FUSED_NAME];
 
-        if (t->ndim != 2 || t->shape[1] != p->k || len <= tail || len - tail >= sizeof name ||
+        if (t->ndim != 2 || t->shape[1] != p->cols || len <= tail || len - tail >= sizeof name ||
             strcmp(t->name + len - tail, ".weight"))
             continue;
         snprintf(name, sizeof name, "%.*s", (int)(len - tail), t->name);
@@ -227,8 +228,8 @@ int td_identify_float_opaque(struct td_weight_set *s, struct td_error *err)
     struct stack st;
     int rc;
 
-    if (!is_float(dtype) || !w || s->sent[0].data || w->ndim != 2 || w->shape[0] != p->n ||
-        w->shape[1] != p->k || td_dtype_parse(w->dtype) != dtype)
+    if (!is_float(dtype) || !w || s->sent[0].data || w->ndim != 2 || w->shape[0] != p->rows ||
+        w->shape[1] != p->cols || td_dtype_parse(w->dtype) != dtype)
         return td_fail(err, TD_EUNSUPPORTED,
                        "a weight behind a handler, without a fingerprint of it");
     rc = add_match(s, p, dtype, &st, err);

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "common/desc/op_desc.h"
+#include "common/desc/weight_fingerprint.h"
 #include "common/error.h"
 #include "format/records.h"
 #include "model/identify/layer_index.h"
@@ -24,17 +25,6 @@ struct td_weight_tensor {
                                           only described */
     size_t size;                       /* of data, bytes; 0 without */
     void *owned;                       /* out: data when it was allocated for this set; else NULL */
-};
-
-
-/* A sample of a dense, row-major [n, k] matrix whose run-time bytes cannot be read: 256 words
- * spread evenly over the bytes that its checkpoint holds. word[i]: the 4 bytes at byte offset 4 *
- * floor(i * floor(bytes / 4) / 256), little-endian. */
-#define TD_FINGERPRINT_WORDS 256
-struct td_weight_fingerprint {
-    int64_t n, k;
-    char dtype[TD_OP_MAX_DTYPE];                    /* "BF16" */
-    uint32_t word[TD_FINGERPRINT_WORDS];
 };
 
 struct td_weight_set {

@@ -143,7 +143,7 @@ static struct td_hash hash_description(const struct client_op *op, bool opaque)
     struct {
         char kind[sizeof op->rec->kind], layout[sizeof op->rec->layout], name[TAP_NAME];
         struct tap_tensor w[TAP_MAX_WEIGHTS];
-        struct tap_fingerprint fingerprint;
+        struct td_weight_fingerprint fingerprint;
     } all;
 
     memset(&all, 0, sizeof all);

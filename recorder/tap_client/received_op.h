@@ -17,7 +17,7 @@ struct client_op {
     const char *name;                 /* of the layer, in rec; NULL: none */
     struct td_attr attr[TAP_MAX_ATTRS];
     struct tap_tensor tensor[TAP_MAX_WEIGHTS + TAP_MAX_INPUTS + 1]; /* weights, inputs, output */
-    struct tap_fingerprint fingerprint; /* of the weight, if rec->has_fingerprint */
+    struct td_weight_fingerprint fingerprint; /* of the weight, if rec->has_fingerprint */
     struct td_op_launch launch[TAP_MAX_LAUNCHES];
     const uint8_t *data[TAP_MAX_INPUTS + 1]; /* of inputs (NULL: opaque) and the output, in the
                                                 ring */

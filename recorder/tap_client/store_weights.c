@@ -78,17 +78,7 @@ static void move_output(struct client_weight_set *set, struct td_weight_set *s)
 struct identify_input {
     struct td_weight_tensor sent[TAP_MAX_WEIGHTS];
     struct td_attr attrs[TAP_MAX_ATTRS];
-    struct td_weight_fingerprint fingerprint;
 };
-
-static void fill_fingerprint(struct td_weight_fingerprint *to, const struct tap_fingerprint *from)
-{
-    _Static_assert(sizeof to->word == sizeof from->word, "the same sample");
-    to->n = from->n;
-    to->k = from->k;
-    snprintf(to->dtype, sizeof to->dtype, "%s", from->dtype);
-    memcpy(to->word, from->word, sizeof to->word);
-}
 
 /* bytes : of each weight of the op, or NULL. s borrows from in and op. */
 static void fill_input(struct td_weight_set *s, struct identify_input *in,
@@ -105,10 +95,7 @@ static void fill_input(struct td_weight_set *s, struct identify_input *in,
         snprintf(in->attrs[i].name, sizeof in->attrs[i].name, "%s", op->attr[i].name);
         in->attrs[i].value = op->attr[i].value;
     }
-    if (op->rec->has_fingerprint) {
-        fill_fingerprint(&in->fingerprint, &op->fingerprint);
-        s->fingerprint = &in->fingerprint;
-    }
+    s->fingerprint = op->rec->has_fingerprint ? &op->fingerprint : NULL;
     s->kind = op->rec->kind;
     s->layout = op->rec->layout;
     s->name = op->name;

@@ -26,7 +26,7 @@ static struct places place(const struct tap_call *call)
     int i;
 
     if (call->fingerprint)
-        at += sizeof(struct tap_fingerprint);
+        at += sizeof(struct td_weight_fingerprint);
     at += (uint64_t)call->n_launches * sizeof(struct td_op_launch);
     p.in = at = tap_round_up(at, TAP_REC_ALIGN);
     for (i = 0; i < call->n_in; i++)

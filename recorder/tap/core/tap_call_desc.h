@@ -41,7 +41,7 @@ struct tap_call {
     const char *kind, *symbol;     /* static: "gptq_gemm", "td_gptq_gemm" */
     const char *layout, *rounding; /* static, may be NULL: "checkpoint", "none" */
     const char *name;              /* of the layer or node ("blk.3.ffn_down.weight"), or NULL */
-    const struct tap_fingerprint *fingerprint; /* of opaque weights, or NULL */
+    const struct td_weight_fingerprint *fingerprint; /* of opaque weights, or NULL */
     struct td_attr_view attrs[TAP_MAX_ATTRS]; int n_attrs;
     struct tap_operand w[TAP_MAX_WEIGHTS]; int n_w; /* equal from call to call: sent once an arm */
     uint32_t weight_set;           /* not 0: w[] was sent by tap_send_weights(); only the alignment

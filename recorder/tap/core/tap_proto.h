@@ -26,9 +26,10 @@
 #include <stdint.h>
 
 #include "common/desc/op_desc.h"
+#include "common/desc/weight_fingerprint.h"
 
 #define TAP_MAGIC 0x50415444u /* "DTAP" */
-#define TAP_VERSION 8u        /* both sides must be equal */
+#define TAP_VERSION 9u        /* both sides must be equal */
 #define TAP_PAGE 4096u
 #define TAP_MAX_RINGS 64u
 #define TAP_MIN_RING_BYTES (64u << 10)
@@ -184,16 +185,6 @@ struct tap_span {
 #define TAP_OPERATOR 128           /* of an operator of torch, with the NUL */
 #define TAP_OPERATOR_KEY 48
 
-/* A sample of a dense, row-major [n, k] tensor whose run-time bytes cannot be read: 256 words,
- * spread evenly over the tensor's bytes in the checkpoint. Word i holds the 4 bytes at byte offset
- * 4 * floor(i * floor(bytes / 4) / 256), little-endian. */
-#define TAP_FINGERPRINT_WORDS 256
-struct tap_fingerprint {
-    int64_t n, k;
-    char dtype[TD_OP_MAX_DTYPE];   /* "BF16" */
-    uint32_t word[TAP_FINGERPRINT_WORDS];
-};
-
 /* A tensor of a record. Strings end with NUL; the tensor's bytes follow elsewhere in the record.
  * The struct has no padding: the recorder compares descriptions byte by byte. */
 struct tap_tensor {
@@ -218,7 +209,7 @@ struct tap_weight {
 /* A recorded call. In this order follow:
  *   struct td_attr          n_attrs of them
  *   struct tap_tensor       n_w + n_in + 1 of them: weights, inputs, the output
- *   struct tap_fingerprint  if has_fingerprint
+ *   struct td_weight_fingerprint  if has_fingerprint
  *   struct td_op_launch     n_launches of them
  *   bytes                   of each input that is not opaque, then of the output; each begins at
  *                           the next multiple of TAP_REC_ALIGN from the start of the record
@@ -269,7 +260,7 @@ static inline uint64_t tap_memory_bytes(uint32_t rings, uint64_t ring_bytes)
 _Static_assert(sizeof(struct tap_shared) <= TAP_PAGE && sizeof(struct tap_ring) <= TAP_PAGE,
                "a page each");
 _Static_assert(sizeof(struct tap_op) % 8 == 0 && sizeof(struct tap_step) % 8 == 0 &&
-                   sizeof(struct tap_fingerprint) % 8 == 0,
+                   sizeof(struct td_weight_fingerprint) % 8 == 0,
                "what follows is aligned");
 _Static_assert(sizeof(struct tap_tensor) == 184 && sizeof(struct tap_kernel) % TAP_REC_ALIGN == 0 &&
                sizeof(struct tap_dump) % TAP_REC_ALIGN == 0 &&

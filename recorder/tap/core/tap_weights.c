@@ -61,7 +61,7 @@ static uint64_t hash_description(const struct tap_call *call)
     uint64_t h = fold_word(fold_word(0, call->kind), call->layout);
     int t, i;
 
-    for (i = 0; call->fingerprint && i < TAP_FINGERPRINT_WORDS; i++)
+    for (i = 0; call->fingerprint && i < TD_FINGERPRINT_WORDS; i++)
         h = fold(h, call->fingerprint->word[i]);
 
     for (t = 0; t < call->n_w; t++) {

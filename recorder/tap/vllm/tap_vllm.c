@@ -22,7 +22,7 @@
 #include <string.h>
 
 #include "recorder/tap/core/tap.h"
-#include "recorder/tap/torch/tap_torch_tensor.h"
+#include "recorder/tap/torch/torch_fingerprints.h"
 
 #define int4_scaled_mm_cpu _Z18int4_scaled_mm_cpuRN2at6TensorES1_S1_S1_St8optionalIS0_E
 #define cpu_gemm_wna16                                                                             \
@@ -88,96 +88,27 @@ static void *find_real(struct tap_symbol *symbol, const void *caller)
 
 /* ---- weights behind a handler ---------------------------------------------------------------- */
 
-#define HANDLERS 8192u                 /* of a process; a model has some hundreds */
-
-static struct {
-    _Atomic int64_t id;
-    _Atomic(const struct tap_fingerprint *) fingerprint;
-} handlers[HANDLERS];
-static pthread_mutex_t creating = PTHREAD_MUTEX_INITIALIZER;
-
-/* The place of this handler in the table, or the free one where it would be; HANDLERS: neither. */
-static unsigned handler_at(int64_t id)
+static bool is_float(int32_t dtype)
 {
-    unsigned i = (unsigned)(((uint64_t)id >> 4) * 0x9e3779b97f4a7c15u >> 40) % HANDLERS, tries;
-
-    for (tries = 0; tries < HANDLERS; tries++, i = (i + 1) % HANDLERS) {
-        int64_t there = atomic_load_explicit(&handlers[i].id, memory_order_acquire);
-
-        if (!there || there == id)
-            return i;
-    }
-    return HANDLERS;
+    return dtype == TD_TORCH_BF16 || dtype == TD_TORCH_F16 || dtype == TD_TORCH_F32;
 }
 
-static const struct tap_fingerprint *fingerprint_of(int64_t handler)
+/* Of b, [k, n] as the call has it; malloc() made it. NULL: it cannot be had. */
+static struct td_weight_fingerprint *fingerprint_weight(const struct tap_torch_tensor *b)
 {
-    unsigned i = handler ? handler_at(handler) : HANDLERS;
+    struct td_weight_fingerprint *p = malloc(sizeof *p);
 
-    return i < HANDLERS ? atomic_load_explicit(&handlers[i].fingerprint, memory_order_acquire)
-                        : NULL;
-}
-
-/* Of w [n, k], in whichever order it lies: along_n is the dimension that is n. False: it is not a
- * matrix of floats. */
-static bool read_fingerprint(struct tap_fingerprint *p, const struct tap_torch_tensor *w,
-                             int along_n)
-{
-    const char *dtype = w->ndim == 2 && w->data ? tap_torch_dtype_name(w->dtype) : NULL;
-    uint64_t size = tap_torch_dtype_bytes(w->dtype), words, per, i, j;
-
-    if (!dtype ||
-        (w->dtype != TD_TORCH_BF16 && w->dtype != TD_TORCH_F16 && w->dtype != TD_TORCH_F32))
-        return false;
-    memset(p, 0, sizeof *p);
-    p->n = w->sizes[along_n];
-    p->k = w->sizes[1 - along_n];
-    snprintf(p->dtype, sizeof p->dtype, "%s", dtype);
-    words = (uint64_t)p->n * (uint64_t)p->k * size / 4, per = 4 / size;
-    for (i = 0; i < TAP_FINGERPRINT_WORDS && words; i++)
-        for (j = 0; j < per; j++) {
-            uint64_t at = words * i / TAP_FINGERPRINT_WORDS * per + j, row = at / (uint64_t)p->k,
-                     col = at % (uint64_t)p->k;
-
-            memcpy((uint8_t *)&p->word[i] + j * size,
-                   (const uint8_t *)w->data + (row * (uint64_t)w->strides[along_n] +
-                                               col * (uint64_t)w->strides[1 - along_n]) *
-                                                  size,
-                   size);
-        }
-    return true;
-}
-
-/* Of b, [k, n] as the call has it. It is never freed: another thread may be reading the one that it
- * replaces. */
-static struct tap_fingerprint *fingerprint_weight(const struct tap_torch_tensor *b)
-{
-    struct tap_fingerprint *p = malloc(sizeof *p);
-
-    if (p && read_fingerprint(p, b, 1))
+    if (p && is_float(b->dtype) && tap_torch_fingerprint_here(p, b, 1))
         return p;
     free(p);
     return NULL;
-}
-
-static void remember(int64_t handler, const struct tap_fingerprint *fingerprint)
-{
-    unsigned i;
-
-    pthread_mutex_lock(&creating);
-    i = handler_at(handler);
-    if (i < HANDLERS) {
-        atomic_store_explicit(&handlers[i].fingerprint, fingerprint, memory_order_release);
-        atomic_store_explicit(&handlers[i].id, handler, memory_order_release);
-    }
-    pthread_mutex_unlock(&creating);
 }
 
 /* vLLM calls this while it loads the model, long before the tap is armed: here we may allocate. */
 int64_t create_onednn_mm_handler(tensor b, int64_t cache)
 {
     create_fn *real = (create_fn *)find_real(&create_symbol, __builtin_return_address(0));
-    struct tap_fingerprint *fingerprint = NULL;
+    struct td_weight_fingerprint *fingerprint = NULL;
     struct tap_torch_tensor t;
     int64_t handler;
 
@@ -188,7 +119,8 @@ int64_t create_onednn_mm_handler(tensor b, int64_t cache)
         fingerprint = fingerprint_weight(&t);
     handler = real(b, cache);
     if (handler)
-        remember(handler, fingerprint); /* NULL too: the address may have been another weight's */
+        /* NULL too: the address may have been another weight's */
+        tap_torch_fingerprint_keep((uint64_t)handler, fingerprint);
     else
         free(fingerprint);
     return handler;
@@ -328,7 +260,7 @@ static bool describe_wna16(struct tap_call *call, tensor x, tensor w, tensor out
 /* A fingerprint describes the weight: it is behind a handler, or would be copied although the
  * checkpoint holds the same. */
 static bool describe_gemm(struct tap_call *call, const char *symbol, const char *layout, tensor x,
-                          const optional *bias, const struct tap_fingerprint *p)
+                          const optional *bias, const struct td_weight_fingerprint *p)
 {
     struct tap_torch_tensor a;
     struct tap_operand *w = &call->w[0];
@@ -339,32 +271,34 @@ static bool describe_gemm(struct tap_call *call, const char *symbol, const char 
                               .rounding = "none",
                               .fingerprint = p,
                               .n_w = 1};
-    if (!p || !set_input(call, x, &a) || a.sizes[1] != p->k ||
+    if (!p || !set_input(call, x, &a) || a.sizes[1] != p->cols ||
         strcmp(tap_torch_dtype_name(a.dtype), p->dtype))
         return false;
     add_attr(call, "trans_b", 1);
-    expect_output(call, &a, p->n);
+    expect_output(call, &a, p->rows);
     *w = (struct tap_operand){.role = "w",
                               .dtype = tap_torch_dtype_name(a.dtype),
                               .ndim = 2,
-                              .shape = {p->n, p->k},
-                              .strides = {p->k, 1}};
-    return add_bias(call, bias, p->n);
+                              .shape = {p->rows, p->cols},
+                              .strides = {p->cols, 1}};
+    return add_bias(call, bias, p->rows);
 }
 
 static bool describe_onednn(struct tap_call *call, tensor out, tensor x, const optional *bias,
                             int64_t handler)
 {
-    return describe_gemm(call, "onednn_mm", "onednn", x, bias, fingerprint_of(handler)) &&
+    return describe_gemm(call, "onednn_mm", "onednn", x, bias,
+                         tap_torch_fingerprint_of((uint64_t)handler)) &&
            find_output(&call->out, out);
 }
 
 static bool describe_linear(struct tap_call *call, tensor x, tensor w, const optional *bias,
-                            struct tap_fingerprint *fingerprint)
+                            struct td_weight_fingerprint *fingerprint)
 {
     struct tap_torch_tensor b;
 
-    return tap_torch_read(w, &b) && read_fingerprint(fingerprint, &b, 0) &&
+    return tap_torch_read(w, &b) && is_float(b.dtype) &&
+           tap_torch_fingerprint_here(fingerprint, &b, 0) &&
            describe_gemm(call, "at::linear", "torch", x, bias, fingerprint);
 }
 
@@ -490,7 +424,7 @@ void onednn_mm(tensor out, tensor x, const optional *bias, tensor handler)
 void *at_linear(void *ret, tensor x, tensor w, const optional *bias)
 {
     linear_fn *real = (linear_fn *)find_real(&linear_symbol, __builtin_return_address(0));
-    struct tap_fingerprint fingerprint;
+    struct td_weight_fingerprint fingerprint;
     struct tap_call call;
 
     if (!real)

@@ -134,8 +134,8 @@ static void test_one_weight_two_kinds(void **state)
 /* Two layers with one bias, told apart by the fingerprints of their weights alone. */
 static void test_one_bias_two_weights(void **state)
 {
-    struct tap_fingerprint fingerprint[2] = {{.n = 3, .k = 2, .dtype = "F32"},
-                                             {.n = 3, .k = 2, .dtype = "F32", .word = {[255] = 1}}};
+    struct td_weight_fingerprint fingerprint[2] = {{.rows = 3, .cols = 2, .dtype = "F32"},
+                                             {.rows = 3, .cols = 2, .dtype = "F32", .word = {[255] = 1}}};
     struct tap_call call = simple();
     struct bench b;
 
@@ -159,7 +159,7 @@ static void test_one_bias_two_weights(void **state)
 static void test_ever_new_weights(void **state)
 {
     enum { MAX = 16384, MORE = 3 };
-    struct tap_fingerprint fingerprint = {.n = 3, .k = 2, .dtype = "F32"};
+    struct td_weight_fingerprint fingerprint = {.rows = 3, .cols = 2, .dtype = "F32"};
     struct tap_call call = simple();
     struct bench b;
     int i;
@@ -284,9 +284,9 @@ static void test_sets(void **state)
 
 static void test_opaque(void **state)
 {
-    static struct tap_fingerprint fingerprints[2] = {
-        {.n = 3, .k = 5, .dtype = "BF16", .word = {1}},
-        {.n = 3, .k = 5, .dtype = "BF16", .word = {2}}};
+    static struct td_weight_fingerprint fingerprints[2] = {
+        {.rows = 3, .cols = 5, .dtype = "BF16", .word = {1}},
+        {.rows = 3, .cols = 5, .dtype = "BF16", .word = {2}}};
     struct tap_call call = simple();
     struct bench b;
     const struct td_tensor_rec *t;
