@@ -7,6 +7,12 @@
 
 #define MAX_DIM (1 << 24)
 
+void td_gptq_unpacked_set_symmetric(struct td_gptq_unpacked *w)
+{
+    memset(w->qzeros, w->bits == 4 ? 0x77 : 0x7f, (size_t)(w->groups * (w->n * w->bits / 32)) * 4);
+    w->zero_offset = 1;
+}
+
 void td_gptq_unpacked_release(struct td_gptq_unpacked *w)
 {
     free(w->qweight);

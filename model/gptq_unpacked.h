@@ -28,6 +28,8 @@ struct td_gptq_unpacked {
  * layer of 4 or 8 bits can have (n and k at most 2^24, so that no product of them overflows);
  * TD_ENOMEM. */
 int td_gptq_unpacked_init(struct td_gptq_unpacked *w, int bits, int64_t n, int64_t k, int64_t groups, struct td_error *err);
+/* Make every zero point the one of a symmetric type, uint4b8 or uint8b128: 8 or 128. */
+void td_gptq_unpacked_set_symmetric(struct td_gptq_unpacked *w);
 void td_gptq_unpacked_release(struct td_gptq_unpacked *w); /* a zeroed struct is allowed */
 
 #endif

@@ -77,6 +77,64 @@ static bool same_rows(const struct td_gptq_unpacked *w, int64_t n0, const struct
     return true;
 }
 
+/* ---- a weight of which there is a sample only ------------------------------------------------ */
+
+/* Word r of column c of a weight whose row i is row perm[i] of the part; perm NULL: row k0 + i. The
+ * part's checkpoint is not AWQ's. */
+static uint32_t word_of(const struct td_gptq_part *p, const int32_t *perm, int64_t r, int64_t c)
+{
+    const int bits = p->w->bits, pack = 32 / bits;
+    const uint32_t *column = p->w->qweight + p->n0 + c;
+    uint32_t word = 0;
+    int j;
+
+    if (!perm)
+        return column[(p->k0 / pack + r) * p->w->n];
+    for (j = 0; j < pack; j++) {
+        const int64_t row = perm[r * pack + j];
+
+        word |= (column[row / pack * p->w->n] >> row % pack * bits & ((1u << bits) - 1)) << j * bits;
+    }
+    return word;
+}
+
+/* Those samples of w that lie in outputs [n0, n0 + p->n). */
+static bool same_sample(const struct td_gptq_unpacked *w, const struct td_weight_fingerprint *sample,
+                        int64_t n0, const struct td_gptq_part *p, const int32_t *perm)
+{
+    const uint64_t words = (uint64_t)(w->k * w->bits / 32 * w->n);
+    unsigned i;
+
+    for (i = 0; i < TD_FINGERPRINT_WORDS && !p->w->awq; i++) {
+        int64_t at = (int64_t)td_fingerprint_at(words, i), c = at % w->n - n0;
+
+        if (c >= 0 && c < p->n && word_of(p, perm, at / w->n, c) != sample->word[i])
+            return false;
+    }
+    return !p->w->awq;
+}
+
+int td_gptq_match_qweight(const struct td_gptq_match *m, struct td_gptq_unpacked *w,
+                          struct td_error *err)
+{
+    int32_t *perm = m->sorted ? malloc((size_t)w->k * sizeof *perm) : NULL;
+    int64_t r, c, n0 = 0;
+    int i;
+
+    if (m->sorted && !perm)
+        return td_fail(err, TD_ENOMEM, "out of memory for %lld rows", (long long)w->k);
+    if (perm)
+        td_gptq_argsort_groups(m->part[0].w, perm);
+    for (i = 0; i < m->layer.n; n0 += m->part[i++].n)
+        for (r = 0; r < w->k * w->bits / 32; r++)
+            for (c = 0; c < m->part[i].n; c++)
+                w->qweight[r * w->n + n0 + c] = word_of(&m->part[i], perm, r, c);
+    free(perm);
+    return TD_OK;
+}
+
+/* ---- comparing all of it --------------------------------------------------------------------- */
+
 /* Zero points and scales of every group. */
 static bool same_groups(const struct td_gptq_unpacked *w, int64_t n0, const struct td_gptq_part *p)
 {
@@ -94,22 +152,37 @@ static bool same_groups(const struct td_gptq_unpacked *w, int64_t n0, const stru
     return true;
 }
 
-static bool same_parts(const struct td_gptq_unpacked *w, const struct td_gptq_match *m,
+static bool same_parts(const struct td_gptq_wanted *wanted, const struct td_gptq_match *m,
                        const int32_t *perm)
 {
+    const struct td_gptq_unpacked *w = wanted->w;
     int64_t n0 = 0;
     int i;
 
     for (i = 0; i < m->layer.n; n0 += m->part[i++].n)
-        if (!same_rows(w, n0, &m->part[i], perm) || !same_groups(w, n0, &m->part[i]))
+        if (!(wanted->sample ? same_sample(w, wanted->sample, n0, &m->part[i], perm)
+                             : same_rows(w, n0, &m->part[i], perm)) ||
+            !same_groups(w, n0, &m->part[i]))
             return false;
     return true;
 }
 
 /* ---- rows that are sorted by group ----------------------------------------------------------- */
 
+/* Are the groups of the part's rows as large as w's?
+ *   order : [k] the part's rows, sorted by group */
+static bool groups_fit(const struct td_gptq_unpacked *w, const struct td_gptq_part *p,
+                       const int32_t *order)
+{
+    int64_t i;
+
+    for (i = 0; i < w->k && p->w->g_idx[order[i]] == i / (w->k / w->groups); i++)
+        ;
+    return i == w->k;
+}
+
 /* Find out which row of the part each row of w is, by content.
- *   order : [k] the part's rows, sorted by group
+ *   order : [k] the part's rows, sorted by group; the groups fit
  *   used  : [k] zeros, scratch
  *   perm  : [k] filled: row i of w is row perm[i] of the part */
 static bool match_rows(const struct td_gptq_unpacked *w, const struct td_gptq_part *p,
@@ -121,8 +194,6 @@ static bool match_rows(const struct td_gptq_unpacked *w, const struct td_gptq_pa
     for (i = 0; i < w->k; i++) {
         int64_t g = i / size;
 
-        if (p->w->g_idx[order[i]] != g)    /* the groups have other sizes than w's */
-            return false;
         for (j = g * size; j < (g + 1) * size; j++)
             if (!used[j] && same_row(w, i, 0, p, order[j]))
                 break;
@@ -134,8 +205,9 @@ static bool match_rows(const struct td_gptq_unpacked *w, const struct td_gptq_pa
     return true;
 }
 
-static bool same_sorted(const struct td_gptq_unpacked *w, const struct td_gptq_match *m)
+static bool same_sorted(const struct td_gptq_wanted *wanted, const struct td_gptq_match *m)
 {
+    const struct td_gptq_unpacked *w = wanted->w;
     int32_t *order = malloc((size_t)w->k * sizeof *order),
             *perm = malloc((size_t)w->k * sizeof *perm);
     unsigned char *used = calloc((size_t)w->k, 1);
@@ -143,7 +215,10 @@ static bool same_sorted(const struct td_gptq_unpacked *w, const struct td_gptq_m
 
     if (order && perm && used) {
         td_gptq_argsort_groups(m->part[0].w, order);
-        same = match_rows(w, &m->part[0], order, used, perm) && same_parts(w, m, perm);
+        same = groups_fit(w, &m->part[0], order) &&
+               (wanted->sample ? same_parts(wanted, m, order)
+                               : match_rows(w, &m->part[0], order, used, perm) &&
+                                     same_parts(wanted, m, perm));
     }
     free(order);
     free(perm);
@@ -203,25 +278,26 @@ static bool cut_rank_share(const struct td_gptq_unpacked *w, struct td_gptq_matc
     return true;
 }
 
-static bool same_content(const struct td_gptq_unpacked *w, struct td_gptq_match *m, bool sorted_rows)
+static bool same_content(const struct td_gptq_wanted *wanted, struct td_gptq_match *m)
 {
+    const struct td_gptq_unpacked *w = wanted->w;
     const struct td_gptq_weight *first = m->part[0].w;
     bool all_k = first->k == w->k;
 
     m->sorted = !w->g_idx && first->g_idx;
     if (m->sorted)
-        return sorted_rows && all_k && same_sorted(w, m);
+        return wanted->sorted_rows && all_k && same_sorted(wanted, m);
     if (w->g_idx && (!all_k || !first->g_idx || memcmp(w->g_idx, first->g_idx, (size_t)w->k * 4)))
         return false;
-    return same_parts(w, m, NULL);
+    return same_parts(wanted, m, NULL);
 }
 
 /* Add to *found how many shares of m->layer have the content of w. *out becomes the first that was
  * ever found. */
-static void try_layer(const struct td_checkpoint *ck, const struct td_gptq_unpacked *w,
-                      struct td_gptq_match *m, bool sorted_rows, int *found,
-                      struct td_gptq_match *out)
+static void try_layer(const struct td_checkpoint *ck, const struct td_gptq_wanted *wanted,
+                      struct td_gptq_match *m, int *found, struct td_gptq_match *out)
 {
+    const struct td_gptq_unpacked *w = wanted->w;
     int64_t n = find_parts(ck, w, m), ranks_n = n / w->n, ranks_k = n ? m->part[0].w->k / w->k : 0,
             rank;
 
@@ -230,13 +306,13 @@ static void try_layer(const struct td_checkpoint *ck, const struct td_gptq_unpac
     if (ranks_k > 1 && m->layer.n > 1)   /* layers whose inputs are shared out are not stacked */
         return;
     for (rank = 0; rank < ranks_n * ranks_k; rank++)
-        if (cut_rank_share(w, m, ranks_n, ranks_k, rank) && same_content(w, m, sorted_rows) &&
+        if (cut_rank_share(w, m, ranks_n, ranks_k, rank) && same_content(wanted, m) &&
             !(*found)++)
             *out = *m;
 }
 
-int td_gptq_match_find(const struct td_checkpoint *ck, const struct td_gptq_unpacked *w,
-                       bool sorted_rows, struct td_gptq_match *out)
+int td_gptq_match_find(const struct td_checkpoint *ck, const struct td_gptq_wanted *wanted,
+                       struct td_gptq_match *out)
 {
     struct td_gptq_match try;
     int found = 0;
@@ -244,9 +320,9 @@ int td_gptq_match_find(const struct td_checkpoint *ck, const struct td_gptq_unpa
 
     for (i = 0; i < ck->n_layers; i++) {
         if (td_fused_single(ck->layers[i].name, &try.layer))
-            try_layer(ck, w, &try, sorted_rows, &found, out);
+            try_layer(ck, wanted, &try, &found, out);
         if (td_fused_from(ck->layers[i].name, &try.layer))
-            try_layer(ck, w, &try, sorted_rows, &found, out);
+            try_layer(ck, wanted, &try, &found, out);
     }
     return found;
 }

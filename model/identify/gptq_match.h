@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 
+#include "common/desc/weight_fingerprint.h"
 #include "model/checkpoint.h"
 #include "model/identify/fused_layers.h"
 #include "model/gptq_unpacked.h"
@@ -30,11 +31,23 @@ struct td_gptq_match {
 /* The first group of the part's inputs. */
 int64_t td_gptq_part_first_group(const struct td_gptq_part *p);
 
-/* Count the layers, and the ranks' shares of layers, that have the content of w. The first is
- * described in *out.
- *   sorted_rows : w without g_idx may also match a layer with one, its rows sorted by group, in any
- *                 order within a group */
-int td_gptq_match_find(const struct td_checkpoint *ck, const struct td_gptq_unpacked *w,
-                       bool sorted_rows, struct td_gptq_match *out);
+struct td_gptq_wanted {
+    const struct td_gptq_unpacked *w;
+    bool sorted_rows;                  /* w without g_idx may also match a layer with one, its rows
+                                          sorted by group, in any order within a group */
+    /* Not NULL: w->qweight is not known but for this sample of it, a matrix of I32. Rows that are
+     * sorted by group then lie as td_gptq_argsort_groups() has them. */
+    const struct td_weight_fingerprint *sample;
+};
+
+/* Count the layers, and the ranks' shares of layers, that have the wanted content. The first is
+ * described in *out. */
+int td_gptq_match_find(const struct td_checkpoint *ck, const struct td_gptq_wanted *wanted,
+                       struct td_gptq_match *out);
+
+/* Write w->qweight, [k*bits/32, n], as the checkpoint has it. The match is one of a sample. 0;
+ * TD_ENOMEM. */
+int td_gptq_match_qweight(const struct td_gptq_match *m, struct td_gptq_unpacked *w,
+                          struct td_error *err);
 
 #endif

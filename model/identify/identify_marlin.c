@@ -13,17 +13,6 @@
 #include "model/identify/identify_entries.h"
 #include "model/identify/identify_unpacked.h"
 
-static const void *sent_16bit(const struct td_weight_set *s, const char *role, enum td_dtype *dtype,
-                              int ndim, const int64_t *shape)
-{
-    const void *data = td_weight_set_sent(s, role, "F16", ndim, shape);
-
-    *dtype = TD_DT_F16;
-    if (!data && (data = td_weight_set_sent(s, role, "BF16", ndim, shape)))
-        *dtype = TD_DT_BF16;
-    return data;
-}
-
 static int unpack_zeros(const struct td_weight_set *s, struct td_gptq_unpacked *w,
                         struct td_error *err)
 {
@@ -31,8 +20,7 @@ static int unpack_zeros(const struct td_weight_set *s, struct td_gptq_unpacked *
     const void *zeros;
 
     if (!td_weight_set_has(s, "qzeros")) {
-        memset(w->qzeros, w->bits == 4 ? 0x77 : 0x7f, (size_t)(w->groups * words) * 4);
-        w->zero_offset = 1;
+        td_gptq_unpacked_set_symmetric(w);
         return TD_OK;
     }
     zeros = td_weight_set_sent(s, "qzeros", "I32", 2, (int64_t[]){w->groups, words});
@@ -70,7 +58,8 @@ static int unpack(const struct td_weight_set *s, struct td_gptq_unpacked *w, str
 {
     const void *qweight = td_weight_set_sent(
         s, "qweight", "I32", 2, (int64_t[]){w->k / TD_MARLIN_TILE_K, w->n * w->bits / 2});
-    const void *scales = sent_16bit(s, "scales", &w->scale_dtype, 2, (int64_t[]){w->groups, w->n});
+    const void *scales = td_weight_set_sent_16bit(s, "scales", &w->scale_dtype, 2,
+                                                  (int64_t[]){w->groups, w->n});
     int rc;
 
     if (!qweight || !scales)
@@ -88,7 +77,7 @@ static int add_bias(struct td_weight_set *s, int64_t n, struct td_error *err)
 {
     struct td_weight_tensor *t;
     enum td_dtype dtype;
-    const void *data = sent_16bit(s, "bias", &dtype, 1, &n);
+    const void *data = td_weight_set_sent_16bit(s, "bias", &dtype, 1, &n);
     int i;
 
     for (i = 0; i < s->n_sent && strcmp(s->sent[i].rec.role, "bias"); i++)

@@ -99,17 +99,46 @@ int td_identify_unpack_error(int rc, struct td_error *err)
     return TD_EUNSUPPORTED;
 }
 
-void td_identify_unpacked(struct td_weight_set *s, struct td_gptq_unpacked *w, bool sorted_rows)
+static int find(struct td_weight_set *s, const struct td_gptq_wanted *wanted,
+                struct td_gptq_match *match)
 {
     const struct td_checkpoint *ck = s->layers ? td_layer_index_checkpoint(s->layers) : NULL;
-    struct td_gptq_match match;
 
-    s->matches = ck ? td_gptq_match_find(ck, w, sorted_rows, &match) : 0;
+    return ck ? td_gptq_match_find(ck, wanted, match) : 0;
+}
+
+/* Make w the output of s; where s->matches, with what the match says. */
+static void fill_output(struct td_weight_set *s, struct td_gptq_unpacked *w,
+                        const struct td_gptq_match *match)
+{
     if (s->matches)
-        set_zero_offset(w, match.part[0].w->zero_offset);
+        set_zero_offset(w, match->part[0].w->zero_offset);
     store_weight(s, w);
     if (s->matches)
-        refer_tensors(s, &match);
+        refer_tensors(s, match);
     if (s->matches == 1)
-        snprintf(s->layer, sizeof s->layer, "%s", match.layer.layer);
+        snprintf(s->layer, sizeof s->layer, "%s", match->layer.layer);
+}
+
+void td_identify_unpacked(struct td_weight_set *s, struct td_gptq_unpacked *w, bool sorted_rows)
+{
+    struct td_gptq_match match;
+
+    s->matches = find(s, &(struct td_gptq_wanted){w, sorted_rows, NULL}, &match);
+    fill_output(s, w, &match);
+}
+
+int td_identify_sampled(struct td_weight_set *s, struct td_gptq_unpacked *w, bool sorted_rows,
+                        struct td_error *err)
+{
+    struct td_gptq_match match;
+    int rc;
+
+    s->matches = find(s, &(struct td_gptq_wanted){w, sorted_rows, s->fingerprint}, &match);
+    if (!s->matches)
+        return td_fail(err, TD_EUNSUPPORTED, "no layer of the checkpoint has this sample");
+    rc = td_gptq_match_qweight(&match, w, err);
+    if (!rc)
+        fill_output(s, w, &match);
+    return rc;
 }

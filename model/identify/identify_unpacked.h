@@ -14,6 +14,11 @@
  *                 within a group. Such a weight is named, and its qweight has no reference */
 void td_identify_unpacked(struct td_weight_set *s, struct td_gptq_unpacked *w, bool sorted_rows);
 
+/* The same of a weight whose qweight is not known but for the sample s->fingerprint: it is taken
+ * from the layer with that content. TD_EUNSUPPORTED: there is none; TD_ENOMEM. */
+int td_identify_sampled(struct td_weight_set *s, struct td_gptq_unpacked *w, bool sorted_rows,
+                        struct td_error *err);
+
 /* Map the error of an unpacking function: TD_ENOMEM and TD_ELIMIT stay, others become
  * TD_EUNSUPPORTED, so that the weights are stored as they were sent. 0 stays 0. err, if not NULL,
  * is changed alike. */

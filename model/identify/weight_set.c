@@ -33,6 +33,15 @@ const void *td_weight_set_sent(const struct td_weight_set *s, const char *role, 
     return NULL;
 }
 
+const void *td_weight_set_sent_16bit(const struct td_weight_set *s, const char *role,
+                                     enum td_dtype *dtype, int ndim, const int64_t *shape)
+{
+    const void *data = td_weight_set_sent(s, role, "F16", ndim, shape);
+
+    *dtype = data ? TD_DT_F16 : TD_DT_BF16;
+    return data ? data : td_weight_set_sent(s, role, "BF16", ndim, shape);
+}
+
 bool td_weight_set_has(const struct td_weight_set *s, const char *role)
 {
     int i;

@@ -13,6 +13,7 @@
 #include "common/desc/weight_fingerprint.h"
 #include "common/error.h"
 #include "format/records.h"
+#include "model/dtype.h"
 #include "model/identify/layer_index.h"
 
 #define TD_WEIGHT_SET_NAME 512
@@ -58,6 +59,9 @@ struct td_weight_set {
  * NULL: it has not, it is opaque, or there is no tensor of the role. */
 const void *td_weight_set_sent(const struct td_weight_set *s, const char *role, const char *dtype,
                                int ndim, const int64_t *shape);
+/* The same for a type of 16 bits, F16 or BF16, which becomes *dtype. */
+const void *td_weight_set_sent_16bit(const struct td_weight_set *s, const char *role,
+                                     enum td_dtype *dtype, int ndim, const int64_t *shape);
 /* Was a tensor of this role sent, readable or not? */
 bool td_weight_set_has(const struct td_weight_set *s, const char *role);
 /* The value of an attribute of the op, or `otherwise`. */

@@ -124,7 +124,14 @@ static void free_weight(struct weight *w)
     free(w->qweight), free(w->qzeros), free(w->scales), free(w->g_idx), free(w->perm);
 }
 
-struct run_time { struct weight w; struct td_weight_set s; struct td_weight_tensor t[6]; struct td_attr attrs[5]; uint8_t *bytes[6]; };
+struct run_time {
+    struct weight w;
+    struct td_weight_set s;
+    struct td_weight_tensor t[6];
+    struct td_attr attrs[5];
+    uint8_t *bytes[6];
+    struct td_weight_fingerprint sample;
+};
 
 static void *add(struct run_time *r, const char *role, const char *dtype, int64_t d0, int64_t d1)
 {
@@ -178,6 +185,38 @@ static void as_marlin(struct run_time *r, int model, struct weight w, const char
     free(scales);
     if (model == AWQ)
         assert_int_equal(td_marlin_pack_zeros(4, w.groups, w.n, w.qzeros, 0, add(r, "qzeros", "I32", w.groups, w.n / 8), NULL), 0);
+}
+
+/* The element of row k, column n of what a server with sorted rows has. */
+static uint32_t sorted_element(const struct weight *w, int64_t k, int64_t n)
+{
+    int64_t pack = 32 / w->bits, from = w->perm[k];
+
+    return w->qweight[from / pack * w->n + n] >> from % pack * w->bits & ((1u << w->bits) - 1);
+}
+
+/* The bytes of the repacked weight are of no layout that is known: a sample says what they were. */
+static void as_machete(struct run_time *r, int model, struct weight w, const char *dtype)
+{
+    const int64_t pack = 32 / w.bits, rows = w.k / pack;
+    uint16_t *scales;
+    unsigned i;
+    int64_t j;
+
+    begin(r, "machete", model, w);
+    r->s.n_attrs = 4;
+    memset(add(r, "qweight", "I32", rows, w.n), 0xa5, (size_t)(rows * w.n) * 4);
+    scales = add(r, "scales", dtype, w.groups, w.n);
+    for (j = 0; j < w.groups * w.n; j++)
+        scales[j] = (uint16_t)td_dtype_bits(TD_DT_F16, w.scales, (size_t)j, td_dtype_parse(dtype));
+    r->sample = (struct td_weight_fingerprint){.rows = rows, .cols = w.n, .dtype = "I32"};
+    for (i = 0; i < TD_FINGERPRINT_WORDS; i++) {
+        int64_t at = (int64_t)td_fingerprint_at((uint64_t)(rows * w.n), i);
+
+        for (j = 0; j < pack; j++)
+            r->sample.word[i] |= sorted_element(&w, at / w.n * pack + j, at % w.n) << j * w.bits;
+    }
+    r->s.fingerprint = &r->sample;
 }
 
 static void end(struct run_time *r)
@@ -418,19 +457,28 @@ static void marlin_keeps_a_bias(void **state)
     end(&r);
 }
 
+static void expect_sorted(const struct run_time *r)
+{
+    const int64_t pack = 32 / r->w.bits;
+    const uint32_t *q = r->s.t[0].data;
+    int64_t k, n;
+
+    for (k = 0; k < r->w.k; k++)
+        for (n = 0; n < r->w.n; n++)
+            assert_int_equal(q[k / pack * r->w.n + n] >> k % pack * r->w.bits & ((1u << r->w.bits) - 1), sorted_element(&r->w, k, n));
+}
+
 /* The rows are sorted, the kernel knows nothing of it: the name is found, the order stays. */
 static void marlin_sorted_rows(void **state)
 {
     struct run_time r;
     size_t i;
-    int64_t k, n;
     int eight;
 
     (void)state;
     for (eight = 0; eight < 2; eight++)
         for (i = 0; i < LAYERS; i++) {
             int model = eight ? EIGHT_ACT_ORDER : ACT_ORDER;
-            const uint32_t *q;
 
             as_marlin(&r, model, cut(model, layers[i].names, 1, 1, 0), "F16");
             assert_int_equal(identify(&r), 0);
@@ -440,14 +488,7 @@ static void marlin_sorted_rows(void **state)
             assert_int_equal(at(&r.s, "g_idx"), -1);
             assert_null(r.s.t[0].rec.ref);
             expect_ref(&r.s, "scales", layers[i].names, NULL);
-            q = r.s.t[0].data;
-            for (k = 0; k < r.w.k; k++)
-                for (n = 0; n < r.w.n; n++) {
-                    int64_t pack = 32 / r.w.bits, from = r.w.perm[k];
-
-                    assert_int_equal(q[k / pack * r.w.n + n] >> k % pack * r.w.bits & ((1u << r.w.bits) - 1),
-                                     r.w.qweight[from / pack * r.w.n + n] >> from % pack * r.w.bits & ((1u << r.w.bits) - 1));
-                }
+            expect_sorted(&r);
             end(&r);
         }
     as_marlin(&r, ACT_ORDER, cut(ACT_ORDER, down, 1, 1, 0), "F16");
@@ -605,6 +646,105 @@ static void slices_of_ranks(void **state)
     end(&r);
 }
 
+/* ---- Machete ---------------------------------------------------------------------------------------------------------- */
+
+/* Whatever the bytes of the server look like: the sample and the scales name the layer, and the checkpoint has the rest. */
+static void machete_is_found(void **state)
+{
+    struct run_time r;
+    size_t i;
+    int model, bf16;
+
+    (void)state;
+    for (model = 0; model < GPTQ_MODELS; model++)
+        for (i = 0; i < LAYERS; i++)
+            for (bf16 = 0; bf16 < 2; bf16++) {
+                bool act_order = model == ACT_ORDER || model == EIGHT_ACT_ORDER;
+
+                as_machete(&r, model, cut(model, layers[i].names, 1, 1, 0), bf16 ? "BF16" : "F16");
+                assert_int_equal(identify(&r), 0);
+                assert_int_equal(r.s.n, 3);
+                assert_int_equal(extra(&r.s, "act_order"), 0);
+                expect_ref(&r.s, "scales", layers[i].names, bf16 ? "BF16" : NULL);
+                if (act_order) {
+                    assert_int_equal(r.s.matches, 1);
+                    assert_string_equal(r.s.layer, layers[i].layer);
+                    assert_null(r.s.t[0].rec.ref);
+                    expect_sorted(&r);
+                } else {
+                    expect_found(&r, layers[i].layer, layers[i].names);
+                }
+                end(&r);
+            }
+}
+
+static void machete_of_a_rank(void **state)
+{
+    struct run_time r;
+
+    (void)state;
+    as_machete(&r, PLAIN, cut(PLAIN, gate_up, 2, 1, 1), "F16");
+    assert_int_equal(identify(&r), 0);
+    expect_found(&r, MLP ".gate_up_proj", gate_up);
+    expect_slice(&r, "qweight", "[[[0,8],[128,256]],[[0,8],[128,256]]]");
+    end(&r);
+    as_machete(&r, PLAIN, cut(PLAIN, down, 1, 2, 1), "F16");
+    assert_int_equal(identify(&r), 0);
+    expect_found(&r, MLP ".down_proj", down);
+    expect_slice(&r, "qweight", "[[16,32],[0,64]]");
+    end(&r);
+}
+
+/* One word of the sample, or one scale, that no layer has; no sample: stored as it was sent, without a name. */
+static void machete_of_another_model(void **state)
+{
+    struct run_time r;
+    unsigned what;
+
+    (void)state;
+    for (what = 0; what < TD_FINGERPRINT_WORDS + 4; what++) {
+        as_machete(&r, PLAIN, cut(PLAIN, qkv, 1, 1, 0), "F16");
+        if (what < TD_FINGERPRINT_WORDS)
+            r.sample.word[what] ^= 0x10000;
+        else if (what == TD_FINGERPRINT_WORDS)
+            ((uint16_t *)r.bytes[1])[5] ^= 1;
+        else if (what == TD_FINGERPRINT_WORDS + 1)
+            r.s.fingerprint = NULL;
+        else if (what == TD_FINGERPRINT_WORDS + 2)
+            r.sample.cols++;
+        else
+            r.s.layers = NULL;
+        assert_int_equal(identify(&r), 0);
+        assert_int_equal(r.s.matches, 0);
+        assert_string_equal(r.s.layer, "");
+        assert_int_equal(r.s.n, 2);
+        expect_bytes(&r.s, "qweight", r.bytes[0], r.w.k / 8, r.w.n, 4);
+        end(&r);
+    }
+}
+
+/* Samples of matrices of any width lie in every sixteenth of the rows and of the columns. */
+static void samples_are_spread(void **state)
+{
+    static const int64_t sizes[][2] = {{16, 64}, {128, 4096}, {4096, 128}, {512, 6144}, {1376, 4096}, {2752, 12288}, {2048, 22016}, {57, 1000003}};
+    size_t s;
+    unsigned i;
+
+    (void)state;
+    for (s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        int rows = 0, cols = 0;
+
+        for (i = 0; i < TD_FINGERPRINT_WORDS; i++) {
+            int64_t at = (int64_t)td_fingerprint_at((uint64_t)(sizes[s][0] * sizes[s][1]), i);
+
+            rows |= 1 << at / sizes[s][1] * 16 / sizes[s][0];
+            cols |= 1 << at % sizes[s][1] * 16 / sizes[s][1];
+        }
+        assert_int_equal(rows, 0xffff);
+        assert_int_equal(cols, 0xffff);
+    }
+}
+
 /* ---- what the op means ----------------------------------------------------------------------------------------------- */
 
 enum { M = 3 };
@@ -749,6 +889,8 @@ int main(void)
         cmocka_unit_test(zero_offset_becomes_the_checkpoints), cmocka_unit_test(other_content_is_unshuffled),
         cmocka_unit_test(marlin_is_found),      cmocka_unit_test(marlin_keeps_a_bias),      cmocka_unit_test(marlin_sorted_rows),
         cmocka_unit_test(marlin_keeps_g_idx),   cmocka_unit_test(marlin_with_zero_points),  cmocka_unit_test(slices_of_ranks),
+        cmocka_unit_test(machete_is_found),     cmocka_unit_test(machete_of_a_rank),        cmocka_unit_test(machete_of_another_model),
+        cmocka_unit_test(samples_are_spread),
         cmocka_unit_test(the_product_is_the_models), cmocka_unit_test(marlin_of_awq),
         cmocka_unit_test(lies_are_not_followed), cmocka_unit_test(marlin_rows_that_are_not_there),
     };

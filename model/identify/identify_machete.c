@@ -1,0 +1,46 @@
+/* identify_machete.c - identify weights that vLLM repacked for its Machete kernel.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The layout of the repacked weight is CUTLASS's own, and nothing undoes it: the tap has a sample
+ * of the weight from before (machete_prepack_B), and all of its scales. Source: vLLM 0.26,
+ * vllm/model_executor/kernels/linear/mixed_precision/machete.py. With act-order the rows are
+ * sorted by group before they are repacked, and so are the columns of the A that the kernel gets:
+ * the op is stored like that, without a g_idx. */
+#include <string.h>
+
+#include "model/identify/identify_entries.h"
+#include "model/identify/identify_unpacked.h"
+
+/* The type is symmetric (uint4b8, uint8b128): there are no zero points. */
+static int read_sent(const struct td_weight_set *s, struct td_gptq_unpacked *w, struct td_error *err)
+{
+    const struct td_weight_fingerprint *p = s->fingerprint;
+    const void *scales = td_weight_set_sent_16bit(s, "scales", &w->scale_dtype, 2,
+                                                  (int64_t[]){w->groups, w->n});
+
+    if (!p || p->rows != w->k * w->bits / 32 || p->cols != w->n || strcmp(p->dtype, "I32"))
+        return td_fail(err, TD_EINVAL, "weights of Machete without a sample of them");
+    if (!scales || td_weight_set_has(s, "qzeros"))
+        return td_fail(err, TD_EINVAL, "weights of Machete in another form than its arguments say");
+    memcpy(w->scales, scales, (size_t)(w->groups * w->n) * 2);
+    td_gptq_unpacked_set_symmetric(w);
+    return TD_OK;
+}
+
+int td_identify_machete(struct td_weight_set *s, struct td_error *err)
+{
+    int64_t bits = td_weight_set_attr(s, "bits", 0), k = td_weight_set_attr(s, "k", 0),
+            group_size = td_weight_set_attr(s, "group_size", 0);
+    bool sane = (bits == 4 || bits == 8) && group_size > 0 && k % group_size == 0;
+    struct td_gptq_unpacked w = {0};
+    int rc = sane ? td_gptq_unpacked_init(&w, (int)bits, td_weight_set_attr(s, "n", 0), k,
+                                          k / group_size, err)
+                  : td_fail(err, TD_EINVAL, "weights of Machete in sizes that it cannot have");
+
+    if (!rc)
+        rc = read_sent(s, &w, err);
+    if (!rc)
+        rc = td_identify_sampled(s, &w, true, err);
+    td_gptq_unpacked_release(&w);
+    return td_identify_unpack_error(rc, err);
+}
