@@ -26,7 +26,8 @@ enum td_torch_dtype { /* c10::ScalarType */
     TD_TORCH_BF16 = 15
 };
 
-enum td_torch_device { TD_TORCH_CPU = 0 }; /* c10::DeviceType */
+/* c10::DeviceType. Torch's build for ROCm calls its devices CUDA's as well. */
+enum td_torch_device { TD_TORCH_CPU = 0, TD_TORCH_CUDA = 1 };
 
 typedef const void *td_torch_tensor; /* at::Tensor*, an AtenTensorHandle */
 
@@ -39,8 +40,10 @@ struct td_torch_optional { const void *tensor; bool has; };
 typedef int32_t td_torch_get_dim(td_torch_tensor, int64_t *ndim); /* aoti_torch_get_dim */
 /* aoti_torch_get_sizes, _get_strides */
 typedef int32_t td_torch_get_lengths(td_torch_tensor, int64_t **per_dimension);
-/* aoti_torch_get_dtype, _get_device_type */
+/* aoti_torch_get_dtype, _get_device_type, _get_device_index */
 typedef int32_t td_torch_get_enum(td_torch_tensor, int32_t *value);
+/* aoti_torch_get_current_cuda_stream, of libtorch_cuda: the calling thread's stream on that device */
+typedef int32_t td_torch_get_stream(int32_t device_index, void **stream);
 /* torch_get_const_data_ptr, since torch 2.10; before that aoti_torch_get_data_ptr, which asks for
  * memory to write in: it warns of a tensor that is being traced, and gives a tensor that shares
  * memory a copy of its own. */

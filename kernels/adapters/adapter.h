@@ -61,6 +61,7 @@ struct td_gpu_work {
                         weights, whose a and c continue this one's, are joined */
     int bits, group_size, zero_offset, act_order; /* 0 where a kind has no such thing; zero_offset
                                                      1: zero points are stored less one */
+    bool whole;      /* a library's call, which computes all rows: no other launch is joined */
     struct td_gpu_operand op[TD_GPU_OPERANDS];
     int n_op;
     const char *rounding; /* what the kernel rounds before it multiplies, as docs/format.md names it

@@ -26,6 +26,7 @@ static struct client_operator *find_operator(struct client_operators *o,
     one = &o->all[o->n++];
     memcpy(one->name, rec->name, sizeof one->name);
     memcpy(one->key, rec->key, sizeof one->key);
+    one->known = rec->known != 0;
     return one;
 }
 
@@ -71,10 +72,13 @@ void client_operators_state(const struct client_operators *o, struct td_tap_clie
     int64_t most = 0;
     uint32_t i;
 
-    out->operators = o->n;
+    out->operators = 0;
     for (i = 0; i < o->n; i++) {
         const struct client_operator *one = &o->all[i];
 
+        if (one->known)
+            continue;
+        out->operators++;
         add(&out->operator_calls, (uint64_t)one->calls);
         if (one->calls <= most)
             continue;
@@ -92,6 +96,7 @@ static cJSON *describe_operator(const struct client_operator *one)
     cJSON_AddStringToObject(o, "dispatch", one->key);
     cJSON_AddNumberToObject(o, "calls", (double)one->calls);
     cJSON_AddNumberToObject(o, "bytes", (double)one->bytes);
+    cJSON_AddBoolToObject(o, "recorded", one->known);
     return o;
 }
 

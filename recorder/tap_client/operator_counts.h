@@ -15,13 +15,14 @@
 struct client_operator {
     char name[TAP_OPERATOR], key[TAP_OPERATOR_KEY];
     int64_t calls, bytes;             /* bytes: of their tensors */
+    bool known;                       /* the tap records its calls as ops */
 };
 /* Of all processes; zeroed: none. nameless: calls of operators beyond CLIENT_OPERATORS_MAX. */
 struct client_operators { struct client_operator *all; uint32_t n; int64_t nameless; };
 
 /* Add the calls of one operator. False: the record does not hold together. */
 bool client_operators_read(struct client_operators *o, const struct tap_operator *rec);
-/* Fill operators, operator_calls and most_called of *out. */
+/* Fill operators, operator_calls and most_called of *out, by those that are not recorded. */
 void client_operators_state(const struct client_operators *o, struct td_tap_client_state *out);
 /* Write the fact operators of the manifest's section "tap", those called most first, and
  * operators_left_out (calls of others, if there are any). Sorts. */

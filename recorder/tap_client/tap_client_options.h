@@ -75,7 +75,8 @@ struct td_tap_client_state {
     int64_t ops_crowded;        /* of ops_dropped: of more weights than are kept */
     int64_t rested_ms;          /* all processes together: time between windows of a sample, in
                                    which nothing was watched */
-    int64_t operators, operator_calls; /* of torch: how many were called, and how often all were */
+    int64_t operators, operator_calls; /* of torch, those that are not recorded: how many were
+                                          called, and how often all were */
     char most_called[128];      /* "_C::machete_mm": of these operators the one called most */
     char other[80];             /* the most launched of gemms_other: a short name
                                    (kernel_names.h) */

@@ -19,6 +19,7 @@ typedef int32_t fake_torch_call_fn(const char *name, const char *key, td_torch_v
                                    uint64_t n_args, uint64_t n_results);
 fake_torch_call_fn fake_torch_call;
 
+extern void *fake_torch_stream;       /* what aoti_torch_get_current_cuda_stream says */
 extern uint64_t fake_torch_version;   /* what aoti_torch_abi_version says */
 extern int64_t fake_torch_asked_for_data; /* how often somebody asked where a tensor's data lie */
 extern int32_t fake_torch_refuses;    /* 1: registrations fail */

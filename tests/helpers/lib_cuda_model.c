@@ -12,14 +12,18 @@
  *   gpu_model_step(rows)       one step through all layers
  * All return 0, or not 0 on an error.
  *
+ *   TD_GPU_MODEL_OPERATORS  layers are repacked and multiplied by operators of torch, as Machete's,
+ *                           which launch the same kernels inside; lib_fake_torch.so must be loaded
  *   TD_GPU_MODEL_DEVICE   number of the device, for a rank of a tensor-parallel server
  *   TD_GPU_MODEL_UNREAD   each step also launches a GEMM that no adapter can read */
 #include <dlfcn.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "model/exllama_layout.h"
 #include "tests/helpers/fake_cuda/fake_api.h"
 #include "tests/helpers/fake_gptq.h"
+#include "tests/helpers/fake_torch.h"
 
 #define MEMBER(name, member, args) int (*member) args;
 static struct { TD_CUDA_NEEDED(MEMBER) TD_CUDA_OPTIONAL(MEMBER) FAKE_CUDA_MORE(MEMBER) } cu;
@@ -33,7 +37,8 @@ enum { MAX_GRAPHS = 8, GRAPH_ROWS = 32 };
 enum { LAYERS = 64, MAX_ROWS = 128, EXLLAMA_ROWS = 50, MAX_SIZE = 4096 };
 static struct layer { int n, k, groups; uint8_t v2; uint64_t qweight, qzeros, scales, perm; } layers[LAYERS];
 static int n_layers;
-static uint64_t a, c, dequant_w;
+static uint64_t a, c, dequant_w, symmetric_zeros;
+static fake_torch_call_fn *torch_call; /* not NULL: layers are multiplied by operators of torch */
 static void *context, *module, *stream;
 static unsigned seed;
 static struct { int rows; void *exec; } graphs[MAX_GRAPHS]; /* smallest first */
@@ -54,6 +59,8 @@ static uint64_t upload(const void *from, size_t bytes)
     return cu.mem_alloc(&d, bytes) || cu.copy_to_device(d, from, bytes) ? 0 : d;
 }
 
+static int register_operators(void);
+
 int gpu_model_open(void)
 {
     void *h = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
@@ -70,8 +77,11 @@ int gpu_model_open(void)
     api()->use_thread(true);
     fake_gptq_add(api());
     return cu.init(0) || cu.primary_retain(&context, device ? atoi(device) : 0) || cu.ctx_set_current(context) || cu.module_load(&module, FAKE_GPTQ_IMAGE) ||
-           cu.stream_create(&stream, TD_CUDA_STREAM_NON_BLOCKING) || cu.mem_alloc(&a, MAX_ROWS * MAX_SIZE * 2) || cu.mem_alloc(&dequant_w, 1024 * 1024 * 2) || cu.mem_alloc(&c, MAX_ROWS * MAX_SIZE * 2);
+           cu.stream_create(&stream, TD_CUDA_STREAM_NON_BLOCKING) || cu.mem_alloc(&a, MAX_ROWS * MAX_SIZE * 2) || cu.mem_alloc(&dequant_w, 1024 * 1024 * 2) || cu.mem_alloc(&c, MAX_ROWS * MAX_SIZE * 2) ||
+           (getenv("TD_GPU_MODEL_OPERATORS") && register_operators());
 }
+
+static uint64_t prepack(int n, int k, const uint32_t *qweight);
 
 /* From the checkpoint's layout; v2: zero points are stored as they are; perm NULL: rows lie in
  * the order of their groups. */
@@ -82,6 +92,14 @@ int gpu_model_layer(int n, int k, int groups, int v2, const uint32_t *qweight, c
 
     if (n_layers == LAYERS || n > MAX_SIZE || k > MAX_SIZE || !shuffled || td_exllama_shuffle(4, k, n, qweight, perm, shuffled, NULL))
         return 1;
+    if (torch_call) {
+        uint64_t packed = prepack(n, k, qweight);
+
+        *l = (struct layer){n, k, groups, 0, packed, symmetric_zeros, upload(scales, (size_t)(groups * n) * 2), 0};
+        free(shuffled);
+        n_layers++;
+        return !l->qweight || !l->scales;
+    }
     *l = (struct layer){n, k, groups, v2 != 0, upload(shuffled, (size_t)(k / 8 * n) * 4), upload(qzeros, (size_t)(groups * n / 8) * 4),
                         upload(scales, (size_t)(groups * n) * 2), perm ? upload(perm, (size_t)k * 4) : 0};
     free(shuffled);
@@ -219,6 +237,124 @@ void gpu_model_overflow(int layer)
     overflows = layer;
 }
 
+/* ---- as operators of torch ----------------------------------------------------------------------------------------------- */
+
+#define U4B8 1125899907892224          /* vLLM's id of the type */
+
+static struct fake_torch_tensor *new_matrix(int64_t rows, int64_t cols, int32_t dtype, uint64_t data)
+{
+    struct fake_torch_tensor *t = calloc(1, sizeof *t);
+
+    *t = (struct fake_torch_tensor){.ndim = 2, .sizes = {rows, cols}, .strides = {cols, 1}, .dtype = dtype, .device = TD_TORCH_CUDA, .data = (void *)data};
+    return t;
+}
+
+/* _C::machete_prepack_B: what it makes of a weight is exllama's layout here, which nobody expects of it. */
+static void prepack_operator(td_torch_value *stack, uint64_t n_args, uint64_t n_results)
+{
+    struct fake_torch_tensor *b = (struct fake_torch_tensor *)stack[0], *out = new_matrix(b->sizes[0], b->sizes[1], b->dtype, 0);
+    const size_t words = (size_t)(b->sizes[0] * b->sizes[1]);
+    uint32_t *dense = malloc(words * 4), *shuffled = malloc(words * 4);
+    int64_t r, col;
+
+    (void)n_args, (void)n_results;
+    for (r = 0; r < b->sizes[0]; r++)
+        for (col = 0; col < b->sizes[1]; col++)
+            dense[r * b->sizes[1] + col] = ((const uint32_t *)b->data)[r * b->strides[0] + col * b->strides[1]];
+    td_exllama_shuffle(4, b->sizes[0] * 8, b->sizes[1], dense, NULL, shuffled, NULL);
+    out->data = (void *)upload(shuffled, words * 4);
+    out->strides[0] = 1, out->strides[1] = b->sizes[0];
+    free(dense);
+    free(shuffled);
+    memset(stack, 0, n_args * sizeof *stack);
+    stack[0] = (uintptr_t)out;
+}
+
+static uint64_t prepack(int n, int k, const uint32_t *qweight)
+{
+    uint32_t *by_columns = malloc((size_t)(k / 8 * n) * 4);
+    struct fake_torch_tensor *b = new_matrix(k / 8, n, TD_TORCH_I32, 0), *out;
+    td_torch_value stack[4] = {(uintptr_t)b, TD_TORCH_F16, U4B8, 0};
+    uint64_t data;
+    int r, col;
+
+    for (r = 0; r < k / 8; r++)
+        for (col = 0; col < n; col++)
+            by_columns[col * (k / 8) + r] = qweight[r * n + col];
+    data = upload(by_columns, (size_t)(k / 8 * n) * 4);
+    cu.stream_synchronize(NULL);       /* the operator reads it on another stream */
+    b->data = (void *)data;
+    b->strides[0] = 1, b->strides[1] = k / 8;
+    torch_call("_C::machete_prepack_B", "CUDA", stack, 4, 1);
+    memset((void *)data, 0xee, (size_t)(k / 8 * n) * 4); /* the memory has another use now */
+    out = (struct fake_torch_tensor *)stack[0];
+    data = (uintptr_t)out->data;
+    free(by_columns);
+    free(b);
+    free(out);
+    return data;
+}
+
+/* _C::machete_mm */
+static void mm_operator(td_torch_value *stack, uint64_t n_args, uint64_t n_results)
+{
+    const struct fake_torch_tensor *in = (struct fake_torch_tensor *)stack[0], *b = (struct fake_torch_tensor *)stack[1],
+                                   *scales = (struct fake_torch_tensor *)*(td_torch_value *)stack[4];
+    const int rows = (int)in->sizes[0];
+    const struct layer l = {(int)b->sizes[1], (int)in->sizes[1], (int)scales->sizes[0], 0, (uintptr_t)b->data, symmetric_zeros, (uintptr_t)scales->data, 0};
+
+    (void)n_results;
+    if (rows > EXLLAMA_ROWS)
+        launch_dequantised(&l, rows);
+    else
+        launch_rows(&l, (uintptr_t)in->data, rows);
+    memset(stack, 0, n_args * sizeof *stack);
+    stack[0] = (uintptr_t)new_matrix(rows, l.n, TD_TORCH_F16, c);
+}
+
+static int multiply(const struct layer *l, int rows)
+{
+    struct fake_torch_tensor *in = new_matrix(rows, l->k, TD_TORCH_F16, a), *b = new_matrix(l->k / 8, l->n, TD_TORCH_I32, l->qweight),
+                             *s = new_matrix(l->groups, l->n, TD_TORCH_F16, l->scales);
+    td_torch_value scales = (uintptr_t)s, group = (uint64_t)(l->k / l->groups);
+    td_torch_value stack[10] = {(uintptr_t)in, (uintptr_t)b, U4B8, 0, (uintptr_t)&scales, 0, (uintptr_t)&group, 0, 0, 0};
+    int rc;
+
+    b->strides[0] = 1, b->strides[1] = l->k / 8;
+    rc = torch_call("_C::machete_mm", "CUDA", stack, 10, 1);
+    free((void *)stack[0]);
+    free(in);
+    free(b);
+    free(s);
+    return rc;
+}
+
+static int register_operators(void)
+{
+    static const char *const schemas[] = {
+        "machete_mm(Tensor A, Tensor B, int b_type, ScalarType? out_type, Tensor? b_group_scales, Tensor? b_group_zeros, int? b_group_size, "
+        "Tensor? b_channel_scales, Tensor? a_token_scales, str? schedule) -> Tensor",
+        "machete_prepack_B(Tensor B, ScalarType a_type, int b_type, ScalarType? group_scales_type) -> Tensor"};
+    td_torch_init *init = (td_torch_init *)dlsym(RTLD_DEFAULT, "aoti_torch_library_init_fragment");
+    td_torch_init_impl *init_impl = (td_torch_init_impl *)dlsym(RTLD_DEFAULT, "aoti_torch_library_init_impl");
+    td_torch_def *def = (td_torch_def *)dlsym(RTLD_DEFAULT, "aoti_torch_library_def");
+    td_torch_impl_version *impl = (td_torch_impl_version *)dlsym(RTLD_DEFAULT, "torch_library_impl");
+    void **current = dlsym(RTLD_DEFAULT, "fake_torch_stream"), *zeros = malloc(MAX_SIZE * MAX_SIZE / 8);
+    td_torch_library library, cuda;
+
+    *(void **)&torch_call = dlsym(RTLD_DEFAULT, "fake_torch_call");
+    if (!torch_call || !init || !init_impl || !def || !impl || !current || !zeros)
+        return 3;
+    *current = stream;
+    symmetric_zeros = upload(memset(zeros, 0x77, MAX_SIZE * MAX_SIZE / 8), MAX_SIZE * MAX_SIZE / 8);
+    free(zeros);
+    return init("_C", __FILE__, __LINE__, &library) || def(library, schemas[0]) || def(library, schemas[1]) ||
+           init_impl("_C", "CUDA", __FILE__, __LINE__, &cuda) || impl(cuda, "machete_mm", mm_operator, 1) ||
+           impl(cuda, "machete_prepack_B", prepack_operator, 1);
+}
+
+/* ---- steps --------------------------------------------------------------------------------------------------------------- */
+
 /* One step: new activations for every layer, so that every op differs. */
 int gpu_model_step(int rows)
 {
@@ -237,7 +373,10 @@ int gpu_model_step(int rows)
         fill_activations(a, rows * layers[i].k);
         if (overflows >= 0 && i >= overflows)
             make_overflow(i, rows);
-        rc |= rows > EXLLAMA_ROWS ? launch_dequantised(&layers[i], rows) : launch_rows(&layers[i], a, rows);
+        if (torch_call)
+            rc |= multiply(&layers[i], rows);
+        else
+            rc |= rows > EXLLAMA_ROWS ? launch_dequantised(&layers[i], rows) : launch_rows(&layers[i], a, rows);
     }
     overflows = -1;
     return rc | cu.stream_synchronize(stream);

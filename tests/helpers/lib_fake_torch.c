@@ -15,12 +15,14 @@
 uint64_t fake_torch_version = (uint64_t)2 << 56 | (uint64_t)11 << 48;
 int32_t fake_torch_refuses;
 int64_t fake_torch_asked_for_data;
+void *fake_torch_stream;
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
 td_torch_get_dim aoti_torch_get_dim;
 td_torch_get_lengths aoti_torch_get_sizes, aoti_torch_get_strides;
-td_torch_get_enum aoti_torch_get_dtype, aoti_torch_get_device_type;
+td_torch_get_enum aoti_torch_get_dtype, aoti_torch_get_device_type, aoti_torch_get_device_index;
+td_torch_get_stream aoti_torch_get_current_cuda_stream;
 td_torch_get_data torch_get_const_data_ptr;
 td_torch_version aoti_torch_abi_version;
 
@@ -34,6 +36,11 @@ int32_t aoti_torch_get_sizes(td_torch_tensor t, int64_t **sizes) { return *sizes
 int32_t aoti_torch_get_strides(td_torch_tensor t, int64_t **s) { return *s = at(t)->strides, 0; }
 int32_t aoti_torch_get_dtype(td_torch_tensor t, int32_t *dtype) { return *dtype = at(t)->dtype, 0; }
 int32_t aoti_torch_get_device_type(td_torch_tensor t, int32_t *d) { return *d = at(t)->device, 0; }
+int32_t aoti_torch_get_device_index(td_torch_tensor t, int32_t *i) { return (void)t, *i = 0, 0; }
+int32_t aoti_torch_get_current_cuda_stream(int32_t device, void **stream)
+{
+    return (void)device, *stream = fake_torch_stream, 0;
+}
 int32_t torch_get_const_data_ptr(td_torch_tensor t, void **data)
 {
     fake_torch_asked_for_data++;

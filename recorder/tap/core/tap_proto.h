@@ -239,7 +239,8 @@ struct tap_kernel {
  * its tensors in these calls. */
 struct tap_operator {
     struct tap_rec rec;
-    uint64_t calls, bytes, reserved;
+    uint64_t calls, bytes;
+    uint64_t known;                /* 1: the tap records its calls as ops */
     char name[TAP_OPERATOR];       /* "_C::machete_mm" */
     char key[TAP_OPERATOR_KEY];    /* "CUDA": for which kind of tensors this implementation is */
 };

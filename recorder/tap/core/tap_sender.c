@@ -128,9 +128,10 @@ bool tap_send_kernel(const char *symbol, bool known, uint64_t n)
     return send_record(TAP_REC_KERNEL, &k.rec, sizeof k, tap_now());
 }
 
-bool tap_send_operator(const char *name, const char *key, uint64_t calls, uint64_t bytes)
+bool tap_send_operator(const char *name, const char *key, bool known, uint64_t calls,
+                       uint64_t bytes)
 {
-    struct tap_operator o = {.calls = calls, .bytes = bytes};
+    struct tap_operator o = {.calls = calls, .bytes = bytes, .known = known};
 
     memcpy(o.name, name, strnlen(name, sizeof o.name - 1));
     memcpy(o.key, key, strnlen(key, sizeof o.key - 1));

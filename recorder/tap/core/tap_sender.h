@@ -42,7 +42,8 @@ bool tap_send_weights(uint32_t id, const uint64_t bytes[TAP_MAX_WEIGHTS], uint64
 bool tap_send_kernel(const char *symbol, bool known, uint64_t n);
 /* An operator of torch was called so often since the last such record, with tensors of so many
  * bytes. */
-bool tap_send_operator(const char *name, const char *key, uint64_t calls, uint64_t bytes);
+bool tap_send_operator(const char *name, const char *key, bool known, uint64_t calls,
+                       uint64_t bytes);
 
 #pragma GCC visibility pop
 #endif

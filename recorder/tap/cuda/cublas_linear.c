@@ -56,6 +56,7 @@ static bool read_linear(const struct td_gpu_values *v, const char *dtype, struct
     w->m = (int32_t)v->value[M];
     w->n = (int32_t)v->value[N];
     w->k = (int32_t)v->value[K];
+    w->whole = true;
     if (!v->value[A] || !v->value[W] || !v->value[C] || w->n < 1 || w->k < 1 || w->n > MOST ||
         w->k > MOST || lda < w->k || ldc < w->n || lda > MOST || ldc > MOST)
         return false;

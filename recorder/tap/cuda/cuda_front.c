@@ -254,8 +254,10 @@ int InitializeInjection(void)
 {
     int e = errno;
 
-    if (!atomic_load(&injected))
+    if (!atomic_load(&injected)) {
+        tap_cuda_load_driver();       /* operators that repack weights are sampled from now on */
         watch_graphs();
+    }
     atomic_store(&tap_gpu_launches_seen, true);
     atomic_store(&injected, true);    /* until now the tap's thread leaves all of CUDA alone */
     tap_start_if_cold();

@@ -407,18 +407,23 @@ static void count_launches(const struct tap_cuda_plan *p)
         atomic_fetch_add_explicit(&p->tally[i].kernel->n, p->tally[i].n, memory_order_relaxed);
 }
 
+/* A launch that a graph has made on that stream, and whose operands lie in its slot. */
 static void record_captured(const struct tap_cuda_captured *s, void *stream, void *context)
 {
     struct tap_gpu_launch l = s->launch;
+    uint64_t token;
 
     l.stream = stream;
     l.context = context;
     if (s->left_out)
         return;
-    if (graphs.crossed)
+    if (graphs.crossed) {
         tap_count(TAP_OPS_THREADS, !s->joins, tap_gpu_gemm_copied_bytes(&s->work));
-    else
-        tap_gpu_gate_replay(&l, s->kernel, &s->work);
+        return;
+    }
+    token = tap_gpu_gate_enter_work(&l, s->kernel, &s->work);
+    if (token)
+        tap_gpu_gate_leave(token, &l, true);
 }
 
 void tap_cuda_graphs_launched(const void *exec, void *stream, void *context)

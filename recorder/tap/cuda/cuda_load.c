@@ -69,6 +69,15 @@ static const char *load_driver(void)
                : "the CUDA driver cannot describe the parameters of kernels (before CUDA 12.4)";
 }
 
+const char *tap_cuda_load_driver(void)
+{
+    static bool loaded;
+    const char *why = loaded ? NULL : load_driver();
+
+    loaded = !why;
+    return why;
+}
+
 /* ---- CUPTI ----------------------------------------------------------------------------------- */
 
 static void *by_name(const char *folder, int flags)
@@ -127,7 +136,7 @@ const char *tap_cuda_load(void)
 
     if (loaded)
         return NULL;
-    why = load_driver();
+    why = tap_cuda_load_driver();
     if (!why)
         why = load_cupti();
     loaded = !why;

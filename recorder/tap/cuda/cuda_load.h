@@ -11,6 +11,8 @@
 struct tap_cuda_cupti { TD_CUPTI_NEEDED(TAP_GPU_MEMBER) TD_CUPTI_OPTIONAL(TAP_GPU_MEMBER) };
 extern struct tap_cuda_cupti tap_cupti;
 
+/* Fill tap_driver, once, at the process's start. Returns NULL, or the reason why not. */
+const char *tap_cuda_load_driver(void);
 /* Fill tap_driver and tap_cupti, once. Returns NULL, or the reason why not. From the tap's thread,
  * or at the process's start. */
 const char *tap_cuda_load(void);

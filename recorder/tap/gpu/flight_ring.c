@@ -359,10 +359,12 @@ static bool put_check(struct tap_gpu_copies *c, const struct tap_flight_launch *
 bool tap_flight_ring_leave(const struct tap_gpu_launch *l, bool ok)
 {
     struct tap_flight_launch *f = &flight.entries[flight.next % ENTRIES];
-    const struct td_gpu_operand *o = tap_gpu_gemm_output(&f->e.work);
+    const struct td_gpu_operand *o;
     struct flight_step *s = step_of(f);
     struct tap_gpu_copies c = {.n = 0};
 
+    tap_gpu_gemm_set_output(&f->e.work, l);
+    o = tap_gpu_gemm_output(&f->e.work);
     f->end = flight.head;
     f->e.batch = tap_gpu_stage_batch();
     flight.next++;

@@ -292,22 +292,21 @@ void tap_gpu_gate_leave_library(uint64_t token, bool ok)
     tap_gpu_gate_leave(token, &l, ok);
 }
 
-/* The other launches of the graph may have written where the last W was. */
-void tap_gpu_gate_replay(const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k,
-                         const struct td_gpu_work *w)
+/* Other launches of the graph, or of the operator, may have written where the last W was. */
+uint64_t tap_gpu_gate_enter_work(const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k,
+                                 const struct td_gpu_work *w)
 {
     uint64_t token = 0;
 
     if (!hold_for_launch()) {
         tap_count(TAP_OPS_THREADS, 1, 0);
-        return;
+        return 0;
     }
     gate.dequant.w = 0;
     if (atomic_load(&gate.open) && enter_gemm(l, k, w, NULL))
         token = ++gate.tokens;
     atomic_store_explicit(&gate.owner, token, memory_order_release);
-    if (token)
-        tap_gpu_gate_leave(token, l, true);
+    return token;
 }
 
 void tap_gpu_gate_note_other(void)

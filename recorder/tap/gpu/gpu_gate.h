@@ -29,10 +29,9 @@ bool tap_gpu_gate_enter_library(const char *function, void *stream, uint64_t w, 
                                 uint64_t c, int64_t m, int64_t n, int64_t k, int64_t lda,
                                 int64_t ldc, uint64_t *token);
 void tap_gpu_gate_leave_library(uint64_t token, bool ok);
-/* A launch that a graph has made on l->stream, and whose operands lie in its slot: enter and leave
- * in one. */
-void tap_gpu_gate_replay(const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k,
-                         const struct td_gpu_work *w);
+/* As tap_gpu_gate_enter(), for a call that is read already. */
+uint64_t tap_gpu_gate_enter_work(const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k,
+                                 const struct td_gpu_work *w);
 void tap_gpu_gate_note_other(void);   /* a launch without an adapter, or of a graph */
 
 /* ---- the tap's thread ------------------------------------------------------------------------ */

@@ -23,6 +23,15 @@ const struct td_gpu_operand *tap_gpu_gemm_output(const struct td_gpu_work *w)
     return o ? o : tap_gpu_gemm_operand(w, TD_GPU_OUT_ZEROED);
 }
 
+void tap_gpu_gemm_set_output(struct td_gpu_work *w, const struct tap_gpu_launch *l)
+{
+    int i;
+
+    for (i = 0; l->output && i < w->n_op; i++)
+        if (w->op[i].use == TD_GPU_OUT)
+            w->op[i].address = l->output;
+}
+
 uint64_t tap_gpu_gemm_weights(const struct td_gpu_work *w)
 {
     const struct td_gpu_operand *o = tap_gpu_gemm_operand(w, TD_GPU_WEIGHT);
@@ -132,9 +141,7 @@ struct tap_gpu_last_launch tap_gpu_last_launch_of(uint64_t stream, const struct 
 bool tap_gpu_gemm_joins(const struct tap_gpu_last_launch *p, uint64_t stream,
                         const struct td_gpu_work *w)
 {
-    if (!strcmp(w->adapter->kind, "gemm")) /* a call of cuBLAS computes all rows of its GEMM */
-        return false;
-    return p->adapter && !strcmp(p->adapter->family, w->adapter->family) && p->stream == stream &&
+    return !w->whole && p->adapter && !strcmp(p->adapter->family, w->adapter->family) && p->stream == stream &&
            p->weights == tap_gpu_gemm_weights(w) && p->n == w->n && p->k == w->k &&
            p->a_end == tap_gpu_gemm_operand(w, TD_GPU_IN)->address &&
            p->c_end == tap_gpu_gemm_output(w)->address;

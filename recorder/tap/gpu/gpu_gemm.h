@@ -21,12 +21,20 @@ struct tap_gpu_launch {               /* a launch as the server makes it */
     /* Launched by a CUDA graph: device address of the copies that the graph makes of its operands;
      * else 0. */
     uint64_t slot;
+    /* Where the output lies, if that is not known before the launch; else 0. The work has
+     * TAP_GPU_LATER for its address until then. */
+    uint64_t output;
+    /* A sample of its first weight, whose bytes are in a form that nobody else reads; or NULL. */
+    const struct td_weight_fingerprint *fingerprint;
 };
+#define TAP_GPU_LATER 1u
 
 /* ---- operands -------------------------------------------------------------------------------- */
 /* The first operand of that use that has an address; NULL: there is none. */
 const struct td_gpu_operand *tap_gpu_gemm_operand(const struct td_gpu_work *w, enum td_gpu_use use);
 const struct td_gpu_operand *tap_gpu_gemm_output(const struct td_gpu_work *w);
+/* After the launch: fill in where the output lies, if that was not known before. */
+void tap_gpu_gemm_set_output(struct td_gpu_work *w, const struct tap_gpu_launch *l);
 /* Address of the first weight, which tells layers apart; 0: no weights. */
 uint64_t tap_gpu_gemm_weights(const struct td_gpu_work *w);
 uint64_t tap_gpu_operand_rows(const struct td_gpu_operand *o);

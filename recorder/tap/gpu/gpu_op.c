@@ -181,5 +181,6 @@ bool tap_gpu_op_describe(const struct tap_gpu_op *op, struct tap_call *call)
     set_attrs(call, &first->work, call->rows);
     set_operands(call, op, call->rows);
     call->dump_reason = first->flight;
+    call->fingerprint = first->launch.fingerprint;
     return true;
 }

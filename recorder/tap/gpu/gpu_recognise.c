@@ -13,7 +13,7 @@ uint64_t tap_gpu_recognise(const struct tap_gpu_launch *l, const char *symbol)
                                   memory_order_relaxed);
     else
         tap_count(TAP_LAUNCHES, 1, 0);
-    if (k && k->adapter)
+    if (k && k->adapter && !tap_gpu_thread.in_library_call)
         return tap_gpu_gate_enter(l, k);
     tap_gpu_gate_note_other();
     return 0;

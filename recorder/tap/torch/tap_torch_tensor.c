@@ -81,18 +81,29 @@ bool tap_torch_read_shape(td_torch_tensor tensor, struct tap_torch_tensor *t)
     return count_elements(t, &elements);
 }
 
-bool tap_torch_read(td_torch_tensor tensor, struct tap_torch_tensor *t)
+/* Read a tensor that lies on a device of this type, with its data. */
+static bool read_on(td_torch_tensor tensor, int32_t device, struct tap_torch_tensor *t)
 {
     int64_t elements;
     void *data = NULL;
 
-    if (!tap_torch_read_shape(tensor, t) || t->device != TD_TORCH_CPU ||
-        torch.data(tensor, &data) || !count_elements(t, &elements)) {
+    if (!tap_torch_read_shape(tensor, t) || t->device != device || torch.data(tensor, &data) ||
+        !count_elements(t, &elements)) {
         memset(t, 0, sizeof *t);
         return false;
     }
     t->data = elements ? data : NULL;
     return t->data || !elements;
+}
+
+bool tap_torch_read(td_torch_tensor tensor, struct tap_torch_tensor *t)
+{
+    return read_on(tensor, TD_TORCH_CPU, t);
+}
+
+bool tap_torch_read_on_gpu(td_torch_tensor tensor, struct tap_torch_tensor *t)
+{
+    return read_on(tensor, TD_TORCH_CUDA, t);
 }
 
 bool tap_torch_is_on_device(td_torch_tensor tensor)
@@ -108,6 +119,21 @@ bool tap_torch_read_optional(const struct td_torch_optional *o, struct tap_torch
     memset(t, 0, sizeof *t);
     *has = o && o->has;
     return !*has || tap_torch_read(&o->tensor, t);
+}
+
+/* ---- the stream ------------------------------------------------------------------------------ */
+
+bool tap_torch_stream(const void *fn, td_torch_tensor tensor, void **stream)
+{
+    static struct tap_symbol index = {.name = "aoti_torch_get_device_index"},
+                             current = {.name = "aoti_torch_get_current_cuda_stream"};
+    int e = errno;
+    td_torch_get_enum *index_of = (td_torch_get_enum *)tap_real_find(&index, fn);
+    td_torch_get_stream *stream_of = (td_torch_get_stream *)tap_real_find(&current, fn);
+    int32_t device;
+
+    errno = e;
+    return index_of && stream_of && !index_of(tensor, &device) && !stream_of(device, stream);
 }
 
 /* ---- as an operand --------------------------------------------------------------------------- */

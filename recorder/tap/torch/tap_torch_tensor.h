@@ -38,12 +38,19 @@ bool tap_torch_read_shape(td_torch_tensor tensor, struct tap_torch_tensor *t);
 /* Read a tensor in the memory of this process, with its data. False also: it lies on another device,
  * or has no memory of its own. */
 bool tap_torch_read(td_torch_tensor tensor, struct tap_torch_tensor *t);
+/* Read a tensor on a device of CUDA or HIP, with its data. False also: it lies elsewhere. */
+bool tap_torch_read_on_gpu(td_torch_tensor tensor, struct tap_torch_tensor *t);
 /* Read an optional one: *has says whether it is there; if not, *t is zeroed. False: it is there and
  * cannot be read. */
 bool tap_torch_read_optional(const struct td_torch_optional *o, struct tap_torch_tensor *t,
                              bool *has);
 /* Does torch say that the tensor lies on a device that is not the CPU? */
 bool tap_torch_is_on_device(td_torch_tensor tensor);
+
+/* The stream on which an operator works now, of the calling thread and a tensor's device.
+ *   fn : a function of the library that has the operator: it is linked with torch's GPU library
+ * False: it is not known. Asks the dynamic linker the first time; keeps errno. */
+bool tap_torch_stream(const void *fn, td_torch_tensor tensor, void **stream);
 
 /* "BF16"; NULL: a recording has no word for this type. */
 const char *tap_torch_dtype_name(int32_t dtype);

@@ -1,25 +1,25 @@
-/* torch_call.c - what happens at a call of an operator: it is counted, whatever kernel runs inside.
+/* torch_call.c - what happens at a call of an operator, whatever kernel runs inside: it is counted,
+ * a product is recorded, a weight that is repacked is sampled.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Asleep, a call costs a load, a branch and an indirect call more than without the tap. */
+ * Asleep, a call costs two loads, a branch and an indirect call more than without the tap. */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "recorder/tap/core/tap.h"
+#include "recorder/tap/gpu/gpu_gate.h"
+#include "recorder/tap/gpu/gpu_threads.h"
 #include "recorder/tap/torch/tap_torch_tensor.h"
+#include "recorder/tap/torch/torch_arguments.h"
 #include "recorder/tap/torch/torch_call.h"
+#include "recorder/tap/torch/torch_fingerprints.h"
+#include "recorder/tap/torch/torch_product.h"
+#include "recorder/tap/torch/torch_repack.h"
 
 static _Atomic bool awake = true;     /* until the tap's thread runs, calls start it */
 static _Atomic bool called;
 
-/* The handle of an argument that is a tensor; NULL: it is none, or None. */
-static td_torch_tensor tensor_of(const struct tap_torch_arg *arg, td_torch_value value)
-{
-    if (arg->type != TAP_TORCH_TENSOR || arg->list || !value)
-        return NULL;
-    if (arg->optional)
-        value = *(const td_torch_value *)(uintptr_t)value;
-    return (td_torch_tensor)(uintptr_t)value;
-}
+/* ---- counting -------------------------------------------------------------------------------- */
 
 static uint64_t bytes_of(td_torch_tensor tensor)
 {
@@ -44,25 +44,145 @@ static void count(struct tap_torch_operator *o, const td_torch_value *stack, uin
 
     if (s && (uint64_t)s->n_args == n_args && tap_torch_found())
         for (i = 0; i < s->n_args; i++)
-            bytes += bytes_of(tensor_of(&s->arg[i], stack[i]));
+            bytes += bytes_of(tap_torch_tensor_of(&s->arg[i], stack[i]));
     atomic_fetch_add_explicit(&o->calls, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&o->bytes, bytes, memory_order_relaxed);
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+/* A product between the tap's look before it and that after it. */
+struct product {
+    struct tap_gpu_launch launch;
+    struct td_gpu_work work;
+    uint64_t token;                   /* of the gate; 0: it is not recorded */
+    bool is_read, in_library_call;    /* in_library_call: what the thread's flag was before */
+    bool done;                        /* the operator came back, without an exception */
+    td_torch_value result;
+};
+
+/* Inside the tap. Kernels that the operator launches are not recorded once more. */
+static void enter_product(struct product *p, const struct tap_torch_operator *o,
+                          const struct tap_torch_meaning *m, const td_torch_value *stack)
+{
+    enum tap_torch_product is;
+    td_torch_tensor a;
+
+    p->launch = (struct tap_gpu_launch){.stream = NULL};
+    p->token = 0;
+    p->is_read = p->done = false;
+    if (tap_gpu_thread.in_library_call)
+        return;                       /* an operator that another one calls */
+    is = tap_torch_product_read(m, stack, &p->work, &a);
+    if (is == TAP_TORCH_READ && !tap_torch_stream((const void *)o->real, a, &p->launch.stream))
+        is = TAP_TORCH_UNKNOWN;
+    if (is == TAP_TORCH_UNKNOWN)
+        tap_count(TAP_OPS_UNREADABLE, 1, 0);
+    if (is != TAP_TORCH_READ)
+        return;
+    if (tap_driver.ctx_current)
+        tap_driver.ctx_current(&p->launch.context);
+    p->launch.fingerprint = tap_torch_fingerprint_of(tap_gpu_gemm_weights(&p->work));
+    p->is_read = true;
+    p->in_library_call = tap_gpu_set_in_library_call(true);
+    p->token = tap_gpu_gate_enter_work(&p->launch, &m->kernel, &p->work);
+}
+
+/* After the operator, or when an exception passes through. */
+static void leave_product(struct product *p)
+{
+    int e = errno;
+
+    if (p->is_read)
+        tap_gpu_set_in_library_call(p->in_library_call);
+    if (p->token && tap_gpu_come_in()) {
+        p->launch.output = p->done ? tap_torch_product_result(&p->work, p->result) : 0;
+        tap_gpu_gate_leave(p->token, &p->launch, p->launch.output != 0);
+        tap_gpu_go_out();
+    }
+    errno = e;
+}
+
+static void call_product(struct tap_torch_operator *o, const struct tap_torch_meaning *m,
+                         td_torch_value *stack, uint64_t n_args, uint64_t n_results)
+{
+    struct product p __attribute__((cleanup(leave_product)));
+    int e = errno;
+
+    enter_product(&p, o, m, stack);
+    tap_gpu_go_out();
+    errno = e;
+    o->real(stack, n_args, n_results);
+    p.result = stack[0];
+    p.done = true;
+}
+
+/* ---- weights --------------------------------------------------------------------------------- */
+
+/* The sample of a weight whose operator does not come back. */
+static void drop_sample(struct td_weight_fingerprint **p)
+{
+    free(*p);
+}
+
+static void call_repack(struct tap_torch_operator *o, const struct tap_torch_meaning *m,
+                        td_torch_value *stack, uint64_t n_args, uint64_t n_results)
+{
+    struct td_weight_fingerprint *p __attribute__((cleanup(drop_sample))) = NULL;
+    int e = errno;
+
+    p = tap_torch_repack_sample(o, m, stack);
+    errno = e;
+    o->real(stack, n_args, n_results);
+    e = errno;
+    tap_torch_repack_keep(p, stack[0]);
+    p = NULL;
+    errno = e;
+}
+
+/* ---- a call ---------------------------------------------------------------------------------- */
+
+/* Before a call of an operator while the tap is awake. */
+static void note(struct tap_torch_operator *o, const td_torch_value *stack, uint64_t n_args)
+{
+    int e = errno;
+
+    atomic_store_explicit(&called, true, memory_order_relaxed);
+    tap_start_if_cold();
+    if (tap_armed())
+        count(o, stack, n_args);
+    errno = e;
+}
+
+/* What the operator means, if this call is of its form. */
+static const struct tap_torch_meaning *meaning_of(struct tap_torch_operator *o, uint64_t n_args,
+                                                  uint64_t n_results)
+{
+    const struct tap_torch_meaning *m = atomic_load_explicit(&o->meaning, memory_order_acquire);
+
+    return m && n_args == (uint64_t)m->schema->n_args && n_results == 1 && tap_torch_found() ? m
+                                                                                             : NULL;
 }
 
 void tap_torch_call(unsigned place, td_torch_value *stack, uint64_t n_args, uint64_t n_results)
 {
     struct tap_torch_operator *o = tap_torch_operator_at(place);
+    const bool is_awake = atomic_load_explicit(&awake, memory_order_relaxed);
+    const struct tap_torch_meaning *m;
 
-    if (!TAP_LIKELY(!atomic_load_explicit(&awake, memory_order_relaxed))) {
-        int e = errno;
-
-        atomic_store_explicit(&called, true, memory_order_relaxed);
-        tap_start_if_cold();
-        if (tap_armed())
-            count(o, stack, n_args);
-        errno = e;
+    if (TAP_LIKELY(!is_awake && !atomic_load_explicit(&o->repacks, memory_order_relaxed))) {
+        o->real(stack, n_args, n_results);
+        return;
     }
-    o->real(stack, n_args, n_results);
+    if (is_awake)
+        note(o, stack, n_args);
+    m = meaning_of(o, n_args, n_results);
+    if (m && m->row->does == TAP_TORCH_REPACKS)
+        call_repack(o, m, stack, n_args, n_results);
+    else if (m && is_awake && tap_armed() && tap_gpu_come_in())
+        call_product(o, m, stack, n_args, n_results);
+    else
+        o->real(stack, n_args, n_results);
 }
 
 void tap_torch_set_awake(bool on)

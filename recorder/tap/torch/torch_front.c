@@ -1,5 +1,5 @@
 /* torch_front.c - the front for operators that a library registers by torch's stable C ABI: they
- * are counted by name, whatever kernel runs inside.
+ * are counted by name, whatever kernel runs inside, and those that torch_rows.c knows recorded.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -24,7 +24,8 @@ static void report(void)
         uint64_t calls = atomic_load(&o->calls), bytes = atomic_load(&o->bytes);
 
         if (calls == o->sent_calls ||
-            !tap_send_operator(o->name, o->key, calls - o->sent_calls, bytes - o->sent_bytes))
+            !tap_send_operator(o->name, o->key, atomic_load(&o->meaning) != NULL,
+                               calls - o->sent_calls, bytes - o->sent_bytes))
             continue;
         o->sent_calls = calls;
         o->sent_bytes = bytes;

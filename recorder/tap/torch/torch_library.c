@@ -250,13 +250,14 @@ static bool is_device_key(const char *key)
     return false;
 }
 
-/* What torch is to call: a trampoline, or the function itself. */
+/* What torch is to call: a trampoline, or the function itself. A trampoline comes by here where one
+ * of torch's functions calls another one. */
 static td_torch_boxed *stand_before(td_torch_library library, const char *name, td_torch_boxed *fn)
 {
     struct library l;
     int place;
 
-    if (!name || !fn || refused[0] || !find_library(library, &l) || !is_device_key(l.key))
+    if (!name || !fn || refused[0] || tap_torch_is_trampoline(fn) || !find_library(library, &l) || !is_device_key(l.key))
         return fn;
     place = tap_torch_implement(l.ns, l.key, name, fn);
     return place < 0 ? fn : tap_torch_trampoline((unsigned)place);

@@ -63,6 +63,16 @@ static const struct definition *find_definition(const char *name)
     return NULL;
 }
 
+static void set_schema(struct tap_torch_operator *o, const struct tap_torch_schema *schema)
+{
+    const struct tap_torch_meaning *m =
+        schema && !strcmp(o->key, "CUDA") ? tap_torch_meaning_of(o->name, schema) : NULL;
+
+    atomic_store(&o->schema, schema);
+    atomic_store(&o->meaning, m);
+    atomic_store(&o->repacks, m && m->row->does == TAP_TORCH_REPACKS);
+}
+
 /* Implementations that came before their definition get it now. */
 static void give_schema(const struct definition *d)
 {
@@ -70,7 +80,7 @@ static void give_schema(const struct definition *d)
 
     for (i = 0; i < atomic_load(&n_operators); i++)
         if (!strcmp(operators[i].name, d->name))
-            atomic_store(&operators[i].schema, d->schema);
+            set_schema(&operators[i], d->schema);
 }
 
 void tap_torch_define(const char *ns, const char *text)
@@ -109,7 +119,7 @@ int tap_torch_implement(const char *ns, const char *key, const char *name, td_to
             snprintf(o->key, sizeof o->key, "%s", key);
             o->real = real;
             d = find_definition(o->name);
-            atomic_store(&o->schema, d ? d->schema : NULL);
+            set_schema(o, d ? d->schema : NULL);
             place = (int)atomic_fetch_add(&n_operators, 1);
         }
     }

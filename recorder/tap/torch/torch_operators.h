@@ -12,7 +12,7 @@
 
 #include "kernels/abi/torch_abi.h"
 #include "recorder/tap/core/tap_proto.h"
-#include "recorder/tap/torch/torch_schema.h"
+#include "recorder/tap/torch/torch_rows.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -26,6 +26,10 @@ struct tap_torch_operator {
     /* NULL: not defined yet, by a library that the tap did not see, or in a form that it cannot
      * read. Never freed. */
     _Atomic(const struct tap_torch_schema *) schema;
+    /* NULL: it is only counted. Of implementations for CUDA alone, which torch's build for ROCm
+     * calls so as well. */
+    _Atomic(const struct tap_torch_meaning *) meaning;
+    _Atomic bool repacks;             /* meaning->row->does says so */
     /* While the tap is armed: */
     _Atomic uint64_t calls;
     _Atomic uint64_t bytes;           /* of their tensors, as far as they could be read */

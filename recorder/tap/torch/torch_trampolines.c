@@ -23,10 +23,19 @@
 
 ALL(TRAMPOLINE)
 
+static td_torch_boxed *const all[] = {ALL(ADDRESS)};
+_Static_assert(sizeof all / sizeof *all == TAP_TORCH_OPERATORS, "one for each place");
+
 td_torch_boxed *tap_torch_trampoline(unsigned place)
 {
-    static td_torch_boxed *const all[] = {ALL(ADDRESS)};
-
-    _Static_assert(sizeof all / sizeof *all == TAP_TORCH_OPERATORS, "one for each place");
     return all[place];
+}
+
+bool tap_torch_is_trampoline(td_torch_boxed *fn)
+{
+    unsigned i;
+
+    for (i = 0; i < TAP_TORCH_OPERATORS && all[i] != fn; i++)
+        ;
+    return i < TAP_TORCH_OPERATORS;
 }

@@ -13,6 +13,8 @@
 /* The function that stands for the operator at that place of the table: it calls
  * tap_torch_call(place, ...). */
 td_torch_boxed *tap_torch_trampoline(unsigned place);
+/* Is it one of these? */
+bool tap_torch_is_trampoline(td_torch_boxed *fn);
 
 #pragma GCC visibility pop
 #endif

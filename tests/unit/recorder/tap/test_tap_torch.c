@@ -307,7 +307,7 @@ static void test_counts_reach_the_fixture(void **state)
     disarm(&b);
     all = td_json_get(td_json_get(td_fixture_manifest(b.fx), "tap"), "operators");
     text = cJSON_PrintUnformatted(all);
-    assert_string_equal(text, "[{\"name\":\"_C::mm\",\"dispatch\":\"CUDA\",\"calls\":3,\"bytes\":144},{\"name\":\"_C::nested\",\"dispatch\":\"CUDA\",\"calls\":1,\"bytes\":48}]");
+    assert_string_equal(text, "[{\"name\":\"_C::mm\",\"dispatch\":\"CUDA\",\"calls\":3,\"bytes\":144,\"recorded\":false},{\"name\":\"_C::nested\",\"dispatch\":\"CUDA\",\"calls\":1,\"bytes\":48,\"recorded\":false}]");
     cJSON_free(text);
     bench_close(&b);
 }

@@ -1,0 +1,86 @@
+/* torch_rows.c - what an operator of torch means.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Source: vLLM 0.26, csrc/libtorch_stable/torch_bindings.cpp (schemas), and
+ * vllm/model_executor/kernels/linear/mixed_precision/machete.py (what the arguments hold). */
+#include "recorder/tap/torch/torch_rows.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct tap_torch_row rows[] = {
+    {.name = "_C::machete_mm",
+     .does = TAP_TORCH_MULTIPLIES,
+     .roles = {{"B", "qweight", TD_GPU_WEIGHT},
+               {"b_group_scales", "scales", TD_GPU_WEIGHT},
+               {"A", "a", TD_GPU_IN}},
+     .kind = "gptq_gemm",
+     .layout = "machete",
+     .n_of = "B",
+     .type = "b_type",
+     .group_size = "b_group_size",
+     .absent = {"b_group_zeros", "b_channel_scales", "a_token_scales"}},
+    {.name = "_C::machete_prepack_B",
+     .does = TAP_TORCH_REPACKS,
+     .roles = {{"B", "qweight", TD_GPU_IN}}},
+};
+
+/* The place of an argument. False: the row names it, and the schema has none of that name. */
+static bool find(const struct tap_torch_schema *s, const char *name, int *place)
+{
+    *place = name ? tap_torch_schema_arg(s, name) : -1;
+    return !name || *place >= 0;
+}
+
+static bool is_tensor(const struct tap_torch_schema *s, int place)
+{
+    return place < 0 || (s->arg[place].type == TAP_TORCH_TENSOR && !s->arg[place].list);
+}
+
+static bool is_int(const struct tap_torch_schema *s, int place)
+{
+    return place < 0 || (s->arg[place].type == TAP_TORCH_INT && !s->arg[place].list);
+}
+
+static bool find_all(struct tap_torch_meaning *m)
+{
+    const struct tap_torch_row *row = m->row;
+    const struct tap_torch_schema *s = m->schema;
+    bool found = find(s, row->n_of, &m->n_of) && is_tensor(s, m->n_of) &&
+                 find(s, row->type, &m->type) && is_int(s, m->type) &&
+                 find(s, row->group_size, &m->group_size) && is_int(s, m->group_size);
+    int i;
+
+    for (i = 0; i < TAP_TORCH_ROLES; i++)
+        found = found && find(s, row->roles[i].arg, &m->role[i]) && is_tensor(s, m->role[i]);
+    for (i = 0; i < TAP_TORCH_ABSENT; i++)
+        found = found && find(s, row->absent[i], &m->absent[i]) &&
+                (m->absent[i] < 0 || s->arg[m->absent[i]].optional);
+    return found && s->returns_tensor;
+}
+
+const struct tap_torch_meaning *tap_torch_meaning_of(const char *name,
+                                                     const struct tap_torch_schema *schema)
+{
+    struct tap_torch_meaning *m;
+    size_t i;
+
+    for (i = 0; i < sizeof rows / sizeof *rows && strcmp(rows[i].name, name); i++)
+        ;
+    m = i < sizeof rows / sizeof *rows ? calloc(1, sizeof *m) : NULL;
+    if (!m)
+        return NULL;
+    m->row = &rows[i];
+    m->schema = schema;
+    if (!find_all(m)) {
+        free(m);
+        return NULL;
+    }
+    m->adapter = (struct td_gpu_adapter){.family = rows[i].name,
+                                         .identifier = rows[i].name,
+                                         .kind = rows[i].kind,
+                                         .layout = rows[i].layout};
+    m->kernel.adapter = &m->adapter;
+    memcpy(m->kernel.symbol, rows[i].name, strlen(rows[i].name) + 1);
+    return m;
+}

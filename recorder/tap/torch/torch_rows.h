@@ -1,0 +1,59 @@
+/* torch_rows.h - what an operator of torch means: a row for each, by the names of its arguments.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Arguments are found by name in the schema that the library registered, never by position: a later
+ * version may add some. An operator whose schema lacks a name of its row is counted, as one without
+ * a row is. */
+#ifndef TD_RECORDER_TAP_TORCH_TORCH_ROWS_H
+#define TD_RECORDER_TAP_TORCH_TORCH_ROWS_H
+
+#include "recorder/tap/gpu/gpu_kernels.h"
+#include "recorder/tap/torch/torch_schema.h"
+
+#pragma GCC visibility push(hidden)
+
+#define TAP_TORCH_ROLES 6
+#define TAP_TORCH_ABSENT 4
+
+enum tap_torch_does {
+    TAP_TORCH_MULTIPLIES,             /* C [m, n] = A [m, k] by W, which it returns */
+    TAP_TORCH_REPACKS                 /* it returns W in the layout that such an operator reads */
+};
+
+/* A tensor among the arguments. Optional ones may be None, but for A and the first weight. */
+struct tap_torch_role { const char *arg, *role; enum td_gpu_use use; };
+
+struct tap_torch_row {
+    const char *name;                 /* "_C::machete_mm" */
+    enum tap_torch_does does;
+    /* In the order in which the op has them; the first one of use TD_GPU_IN is A, or the W that is
+     * repacked. The first weight may have any layout, the others are row-major. */
+    struct tap_torch_role roles[TAP_TORCH_ROLES];
+    /* The rest of a product. */
+    const char *kind, *layout;        /* of the op; of W at run time */
+    const char *n_of;                 /* the tensor whose last dimension is n */
+    const char *type;                 /* int: vLLM's ScalarType.id of W */
+    const char *group_size;           /* int?: inputs that share a scale; None and -1: all */
+    const char *absent[TAP_TORCH_ABSENT]; /* arguments that must be None: given, they change what the
+                                             operator computes */
+};
+
+/* A row beside the schema of the operator that was registered. */
+struct tap_torch_meaning {
+    const struct tap_torch_row *row;
+    int role[TAP_TORCH_ROLES], n_of, type, group_size, absent[TAP_TORCH_ABSENT]; /* places of the
+                                                                                    arguments; -1:
+                                                                                    the row has no
+                                                                                    such */
+    const struct tap_torch_schema *schema;
+    struct td_gpu_adapter adapter;    /* the operator in the place of a kernel */
+    struct tap_gpu_kernel kernel;
+};
+
+/* What the operator of that name and schema means. Allocates; never freed. NULL: there is no row
+ * for it, or the schema lacks one of the row's names. */
+const struct tap_torch_meaning *tap_torch_meaning_of(const char *name,
+                                                     const struct tap_torch_schema *schema);
+
+#pragma GCC visibility pop
+#endif
