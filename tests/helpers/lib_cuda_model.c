@@ -332,8 +332,8 @@ static int multiply(const struct layer *l, int rows)
 static int register_operators(void)
 {
     static const char *const schemas[] = {
-        "machete_mm(Tensor A, Tensor B, int b_type, ScalarType? out_type, Tensor? b_group_scales, Tensor? b_group_zeros, int? b_group_size, "
-        "Tensor? b_channel_scales, Tensor? a_token_scales, str? schedule) -> Tensor",
+        "machete_mm(Tensor A, Tensor B, int b_type, ScalarType? out_type, Tensor? group_scales, Tensor? group_zeros, int? group_size, "
+        "Tensor? channel_scales, Tensor? token_scales, str? schedule) -> Tensor", /* vLLM 0.26 */
         "machete_prepack_B(Tensor B, ScalarType a_type, int b_type, ScalarType? group_scales_type) -> Tensor"};
     td_torch_init *init = (td_torch_init *)dlsym(RTLD_DEFAULT, "aoti_torch_library_init_fragment");
     td_torch_init_impl *init_impl = (td_torch_init_impl *)dlsym(RTLD_DEFAULT, "aoti_torch_library_init_impl");

@@ -13,7 +13,7 @@ products in float16 before it multiplies by the scale overflows there, others do
 
 --bits 4|8, or 16: float16, not quantised. --awq: 4 bits, zero points that differ, in AWQ's packing.
 --act-order: rows of a group lie in any order (desc_act). --bias: every linear layer but lm_head has
-one. Sizes: --group 128, --hidden 1024, --ffn 2816, --layers 4; --seed 1.
+one. Sizes: --group 128 (-1: all of k), --hidden 1024, --ffn 2816, --layers 4; --seed 1.
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
@@ -50,7 +50,7 @@ def layer(rng, k, n, a, factor, g_idx):
     symmetric: the zero point is the grid's middle."""
     if a.bits == 16:
         return {"weight": (rng.standard_normal((n, k), dtype=np.float32) * factor / k ** 0.5).astype(np.float16)}
-    groups, middle, spread = k // a.group, 1 << (a.bits - 1), 2.6 if a.bits == 4 else 40.0
+    groups, middle, spread = k // (a.group if a.group > 0 else k), 1 << (a.bits - 1), 2.6 if a.bits == 4 else 40.0
     zeros = rng.integers(6, 11, (groups, n)) if a.awq else np.full((groups, n), middle)
     q = np.clip(np.rint(rng.standard_normal((k, n), dtype=np.float32) * spread) + zeros[g_idx], 0, 2 * middle - 1)
     scales = coarse((0.75 + 0.5 * rng.random((groups, n), dtype=np.float32)) / (spread * k ** 0.5)) * np.float16(factor)
@@ -82,7 +82,7 @@ def weights(a, rng):
     for i in range(a.layers):
         orders = {}
         for name, (k, n) in sizes.items():
-            g_idx = np.arange(k, dtype=np.int32) // a.group
+            g_idx = np.arange(k, dtype=np.int32) // (a.group if a.group > 0 else k)
             if a.act_order:
                 g_idx = orders.setdefault(READS.get(name, name), rng.permutation(g_idx))
             factor = {"mlp.up_proj": a.rescale, "mlp.down_proj": 1 / a.rescale}.get(name, 1)

@@ -33,6 +33,9 @@
 #             that is not quantised, with biases; replay on the same cuBLAS must be bit for bit
 #   operators after model: vLLM's default kernels (Machete), eager: the operators that the tap counts,
 #             beside the launches of their kernels; then with CUDA graphs
+#   machete   vLLM's default kernels, eager: plain, act-order, one group, 8 bits, bfloat16 (FORMS=WORD:
+#             only the forms whose name contains WORD); and what the sleeping tap costs them
+#             (MAX_OPS=N: judge N ops of each)
 #   forms     Marlin as other models use it: biases, act-order, bfloat16, AWQ's zero points, 8 bits;
 #             exllama with act-order. It runs two or three forms at a time: run it again for the
 #             rest (FORMS=WORD: only the forms whose name contains WORD)
@@ -408,6 +411,33 @@ a_form() {
     expect 0 "$name-own-library" gate "$WORK/$name" --build "$(library)" --build-env "TD_CUBLAS_LIBRARY=$(cublas)" --lanes ops
     [ "$backend" != marlin ] || grep -q 'all are bit-equal' "$WORK/$name-own-library.txt" || wrong "$name-own-library: not every output is bitwise the recorded one"
     expect 0 "$name-cpu" gate "$WORK/$name" --provider cpu --lanes ops
+}
+
+# A form of Machete: each call of its operator is an op with a layer's name, and its output is right.
+# The recorded library cannot run it (no venv, no provider for operators yet): our own kernel judges.
+machete_form() { # NAME OPTIONS OF random_gptq.py...
+    local name=machete-$1
+    [[ $name == *${FORMS:-}* ]] || return 0
+    "$PYTHON" "$HERE/random_gptq.py" "$WORK/model-$name" "${@:2}" || { wrong "$name: no model"; return; }
+    record_server "$name" "model-$name" --enforce-eager || return
+    grep '^torch' "$WORK/$name.record.txt" | tee -a "$WORK/table.txt"
+    "$BIN/fixture" ops "$WORK/$name" --json | "$PYTHON" "$HERE/operator_ops.py" "$WORK/$name" _C::machete_mm 4 2>&1 | tee -a "$WORK/table.txt"
+    [ "${PIPESTATUS[1]}" = 0 ] || wrong "$name"
+    rm -rf "$WORK/$name.replayed"
+    "$BIN/replay" "$WORK/$name" -o "$WORK/$name.replayed" --provider cpu --op-timing off ${MAX_OPS:+--max-ops "$MAX_OPS"} >"$WORK/$name.replay.txt" 2>&1
+    grep -E 'gptq_gemm|first' "$WORK/$name.replay.txt" | tee -a "$WORK/table.txt"
+    expect 0 "$name-cpu" differ "$WORK/$name" "$WORK/$name.replayed" --lanes ops
+}
+
+stage_machete() {
+    machete_form plain
+    machete_form act-order --act-order
+    machete_form one-group --group -1
+    machete_form eight --bits 8
+    DTYPE=bfloat16 machete_form bf16
+    [ -n "${FORMS:-}" ] && return
+    # shellcheck disable=SC2046 # a word each
+    "$PYTHON" "$HERE/operator_cost.py" "$(library)" $("$BIN/record" --tap-env | sed "s/^export //; s/'//g") 2>&1 | tee -a "$WORK/table.txt"
 }
 
 stage_forms() {

@@ -37,15 +37,22 @@ static void report(void)
 static const char *unseen(void)
 {
     static char text[TAP_TEXT];
+    const char *unfit = tap_torch_row_that_does_not_fit();
     unsigned n = tap_torch_operators_left_out();
 
-    if (tap_torch_refused() || !n)
+    if (tap_torch_refused())
         return tap_torch_refused();
-    snprintf(text, sizeof text,
-             "%u implementations of torch's operators found no place in the tap's table, and are not "
-             "counted",
-             n);
-    return text;
+    if (unfit)
+        snprintf(text, sizeof text,
+                 "%s has other arguments in this server than the tap knows: its calls are counted, "
+                 "and not recorded",
+                 unfit);
+    else if (n)
+        snprintf(text, sizeof text,
+                 "%u implementations of torch's operators found no place in the tap's table, and "
+                 "are not counted",
+                 n);
+    return unfit || n ? text : NULL;
 }
 
 static const char *start(void)

@@ -5,6 +5,7 @@
  * vllm/model_executor/kernels/linear/mixed_precision/machete.py (what the arguments hold). */
 #include "recorder/tap/torch/torch_rows.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,18 +13,20 @@ static const struct tap_torch_row rows[] = {
     {.name = "_C::machete_mm",
      .does = TAP_TORCH_MULTIPLIES,
      .roles = {{"B", "qweight", TD_GPU_WEIGHT},
-               {"b_group_scales", "scales", TD_GPU_WEIGHT},
+               {"group_scales", "scales", TD_GPU_WEIGHT},
                {"A", "a", TD_GPU_IN}},
      .kind = "gptq_gemm",
      .layout = "machete",
      .n_of = "B",
      .type = "b_type",
-     .group_size = "b_group_size",
-     .absent = {"b_group_zeros", "b_channel_scales", "a_token_scales"}},
+     .group_size = "group_size",
+     .absent = {"group_zeros", "channel_scales", "token_scales"}},
     {.name = "_C::machete_prepack_B",
      .does = TAP_TORCH_REPACKS,
      .roles = {{"B", "qweight", TD_GPU_IN}}},
 };
+
+static _Atomic(const char *) unfit;   /* the last operator whose schema lacks a name of its row */
 
 /* The place of an argument. False: the row names it, and the schema has none of that name. */
 static bool find(const struct tap_torch_schema *s, const char *name, int *place)
@@ -73,6 +76,7 @@ const struct tap_torch_meaning *tap_torch_meaning_of(const char *name,
     m->row = &rows[i];
     m->schema = schema;
     if (!find_all(m)) {
+        atomic_store(&unfit, rows[i].name);
         free(m);
         return NULL;
     }
@@ -83,4 +87,9 @@ const struct tap_torch_meaning *tap_torch_meaning_of(const char *name,
     m->kernel.adapter = &m->adapter;
     memcpy(m->kernel.symbol, rows[i].name, strlen(rows[i].name) + 1);
     return m;
+}
+
+const char *tap_torch_row_that_does_not_fit(void)
+{
+    return atomic_load(&unfit);
 }

@@ -55,5 +55,8 @@ struct tap_torch_meaning {
 const struct tap_torch_meaning *tap_torch_meaning_of(const char *name,
                                                      const struct tap_torch_schema *schema);
 
+/* The name of an operator whose row does not fit what was registered; NULL: all do. */
+const char *tap_torch_row_that_does_not_fit(void);
+
 #pragma GCC visibility pop
 #endif
