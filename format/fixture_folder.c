@@ -3,7 +3,6 @@
 #include "format/fixture_folder.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,7 +13,6 @@
 #include <unistd.h>
 
 #include "common/fixture_lock.h"
-#include "common/json.h"
 #include "common/log.h"
 #include "common/temp_folder.h"
 #include "format/archive.h"
@@ -223,55 +221,6 @@ int td_fixture_folder(const char *path, char out[TD_PATH_MAX], struct td_error *
     rc = unpack(path, st.st_size, out, err);
     pthread_mutex_unlock(&lock);
     return rc;
-}
-
-/* Do the letters of a frame or a blob stand in the file? *bytes: its size; -1: it is not there, or is no file. */
-static bool has_our_letters(const char *path, int64_t *bytes)
-{
-    char part[65536 + 3] = "";
-    int fd = td_fs_open_member(path, O_RDONLY, NULL);
-    ssize_t n = -1;
-    bool found = false;
-
-    *bytes = -1;
-    if (fd < 0)
-        return false;
-    for (*bytes = 0; !found && (n = read(fd, part + 3, sizeof part - 3)) > 0; *bytes += n) {
-        found = memmem(part, (size_t)n + 3, "TDFR", 4) || memmem(part, (size_t)n + 3, "TDBL", 4);
-        memmove(part, part + n, 3);
-    }
-    close(fd);
-    return found;
-}
-
-static bool has_our_manifest(const char *dir)
-{
-    char path[TD_PATH_MAX];
-    cJSON *m = td_fs_join(path, sizeof path, dir, TD_MANIFEST_NAME, NULL) ? NULL : td_json_load_member(path, TD_MANIFEST_MAX, NULL);
-    int rc = m ? td_manifest_check(m, NULL) : TD_ECORRUPT;
-
-    cJSON_Delete(m);
-    return !rc || rc == TD_EVERSION;
-}
-
-int td_fixture_check_folder(const char *dir, struct td_error *err)
-{
-    char path[TD_PATH_MAX];
-    bool ours = has_our_manifest(dir), any = false, full = false;
-    int64_t bytes;
-    int i;
-
-    for (i = 0; !ours && i < TD_FILE_COUNT; i++) {
-        if (td_fs_join(path, sizeof path, dir, td_file_names[i], NULL))
-            continue;
-        ours = has_our_letters(path, &bytes);
-        any |= bytes >= 0;
-        full |= bytes > 0;
-    }
-    if (ours || (any && !full))
-        return TD_OK;
-    return td_fail(err, TD_EINVAL, "%s: no fixture: no file in it begins as one of a fixture; {fixture} ls %s lists those below it", dir,
-                   dir);
 }
 
 bool td_fixture_is(const char *path)

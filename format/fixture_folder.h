@@ -22,9 +22,5 @@ int td_fixture_folder(const char *path, char out[TD_PATH_MAX], struct td_error *
  * (or of the pointer that git LFS leaves in its place)?
  * False as well when it cannot be read. */
 bool td_fixture_is(const char *path);
-/* Is that the folder of a fixture, however damaged? It has a manifest of ours, or a frame or a blob in one of a fixture's
- * files, or such files and all are empty (a recording that was killed at once). TD_OK; TD_EINVAL: it is another folder,
- * in which nothing must be written. */
-int td_fixture_check_folder(const char *dir, struct td_error *err);
 
 #endif

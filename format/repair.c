@@ -220,9 +220,7 @@ static int repair_locked(struct repair *r, struct td_error *err)
 
     if (rc == TD_EBUSY)
         return td_fail(err, rc, "%s", why.msg);
-    rc = td_fixture_check_folder(r->dir, err);
-    if (!rc)
-        rc = repair_folder(r, err);
+    rc = repair_folder(r, err);
     td_fixture_lock_release(&r->lock);
     return rc;
 }

@@ -210,8 +210,6 @@ int td_fixture_verify(const char *dir, td_verify_report *report, void *ctx, stru
     int i, rc = td_fixture_folder(dir, folder, err);
 
     memset(sums, 0, sizeof *sums);
-    if (!rc && td_fs_is_dir(folder))
-        rc = td_fixture_check_folder(folder, err);
     if (rc)
         return rc;
     if (td_fixture_open(dir, &c.fx, &why)) {
