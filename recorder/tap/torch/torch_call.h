@@ -7,8 +7,8 @@
 
 #pragma GCC visibility push(hidden)
 
-/* The operator at that place of the table is called: count it, and call the real one. Any thread of
- * the server; exceptions of the operator pass through. */
+/* The operator at that place of the table is called: call the real one, and around it do what its
+ * row says (torch_rows.h). Any thread of the server; exceptions of the operator pass through. */
 void tap_torch_call(unsigned place, td_torch_value *stack, uint64_t n_args, uint64_t n_results);
 
 /* As a front's set_awake (tap_front.h). */
