@@ -29,13 +29,8 @@ static int read_sent(const struct td_weight_set *s, struct td_gptq_unpacked *w, 
 
 int td_identify_machete(struct td_weight_set *s, struct td_error *err)
 {
-    int64_t bits = td_weight_set_attr(s, "bits", 0), k = td_weight_set_attr(s, "k", 0),
-            group_size = td_weight_set_attr(s, "group_size", 0);
-    bool sane = (bits == 4 || bits == 8) && group_size > 0 && k % group_size == 0;
     struct td_gptq_unpacked w = {0};
-    int rc = sane ? td_gptq_unpacked_init(&w, (int)bits, td_weight_set_attr(s, "n", 0), k,
-                                          k / group_size, err)
-                  : td_fail(err, TD_EINVAL, "weights of Machete in sizes that it cannot have");
+    int rc = td_identify_begin(s, "Machete", &w, err);
 
     if (!rc)
         rc = read_sent(s, &w, err);

@@ -98,19 +98,14 @@ static int add_bias(struct td_weight_set *s, int64_t n, struct td_error *err)
 
 int td_identify_marlin(struct td_weight_set *s, struct td_error *err)
 {
-    int64_t bits = td_weight_set_attr(s, "bits", 0),
-            group_size = td_weight_set_attr(s, "group_size", 0);
-    int64_t k = td_weight_set_attr(s, "k", 0), n = td_weight_set_attr(s, "n", 0);
-    bool sane = (bits == 4 || bits == 8) && group_size > 0 && k % group_size == 0;
     struct td_gptq_unpacked w = {0};
-    int rc = sane ? td_gptq_unpacked_init(&w, (int)bits, n, k, k / group_size, err)
-                  : td_fail(err, TD_EINVAL, "weights of Marlin in sizes that it cannot have");
+    int rc = td_identify_begin(s, "Marlin", &w, err);
 
     if (!rc)
         rc = unpack(s, &w, err);
     if (!rc) {
         td_identify_unpacked(s, &w, true);
-        rc = add_bias(s, n, err);
+        rc = add_bias(s, td_weight_set_attr(s, "n", 0), err);
     }
     td_gptq_unpacked_release(&w);
     return td_identify_unpack_error(rc, err);

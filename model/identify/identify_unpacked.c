@@ -99,6 +99,17 @@ int td_identify_unpack_error(int rc, struct td_error *err)
     return TD_EUNSUPPORTED;
 }
 
+int td_identify_begin(const struct td_weight_set *s, const char *kernel, struct td_gptq_unpacked *w,
+                      struct td_error *err)
+{
+    const int64_t bits = td_weight_set_attr(s, "bits", 0), k = td_weight_set_attr(s, "k", 0),
+                  group_size = td_weight_set_attr(s, "group_size", 0);
+
+    if ((bits != 4 && bits != 8) || group_size <= 0 || k % group_size)
+        return td_fail(err, TD_EINVAL, "weights of %s in sizes that it cannot have", kernel);
+    return td_gptq_unpacked_init(w, (int)bits, td_weight_set_attr(s, "n", 0), k, k / group_size, err);
+}
+
 static int find(struct td_weight_set *s, const struct td_gptq_wanted *wanted,
                 struct td_gptq_match *match)
 {

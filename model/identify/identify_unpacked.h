@@ -6,6 +6,12 @@
 #include "model/identify/weight_set.h"
 #include "model/gptq_unpacked.h"
 
+/* Allocate w in the sizes that the attributes of the op say.
+ *   kernel : "Marlin", for the sentence
+ * TD_EINVAL: the kernel cannot have such sizes; TD_ENOMEM. */
+int td_identify_begin(const struct td_weight_set *s, const char *kernel, struct td_gptq_unpacked *w,
+                      struct td_error *err);
+
 /* Make w the output of s: qweight, qzeros, scales and, where it has one, g_idx; attributes
  * zero_offset and act_order. If the checkpoint has a layer with this content, qzeros get its
  * zero_offset, and the tensors references; exactly one such layer names the set.
