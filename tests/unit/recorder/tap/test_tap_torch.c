@@ -17,6 +17,7 @@
 #include "tap_bench.h"
 #include "recorder/tap/torch/torch_library.h"
 #include "recorder/tap/torch/torch_operators.h"
+#include "recorder/tap/torch/torch_product.h"
 #include "tests/helpers/fake_torch.h"
 
 /* The tap's, as a library of operators sees them. */
@@ -168,6 +169,132 @@ static void test_schemas_that_are_none(void **state)
     memset(text, 'a', 300);
     strcpy(text + 300, "() -> ()");
     assert_false(tap_torch_schema_read(text, &s));
+}
+
+/* ---- what a product is ----------------------------------------------------------------------------------------------- */
+
+/* As vLLM 0.26 registers it (strings of _C_stable_libtorch.abi3.so). */
+#define MACHETE_MM "machete_mm( Tensor A, Tensor B, int b_type, ScalarType? out_type, Tensor? group_scales, Tensor? group_zeros, int? group_size, " \
+                   "Tensor? channel_scales, Tensor? token_scales, str? schedule) -> Tensor"
+enum { A, B, TYPE, OUT_TYPE, SCALES, ZEROS, GROUP, CHANNEL, TOKEN, SCHEDULE, MM_ARGS };
+
+static uint16_t gpu[4096];             /* nobody reads what lies there */
+/* A call of [3, 256] by [256, 64] in two groups. Optional arguments lie behind an address. */
+struct mm_call { struct fake_torch_tensor a, b, scales, other; td_torch_value scales_at, group_at, other_at, stack[MM_ARGS]; };
+
+static void mm_call(struct mm_call *c)
+{
+    c->a = (struct fake_torch_tensor){.ndim = 2, .sizes = {3, 256}, .strides = {256, 1}, .dtype = TD_TORCH_F16, .device = TD_TORCH_CUDA, .data = gpu};
+    c->b = (struct fake_torch_tensor){.ndim = 2, .sizes = {32, 64}, .strides = {1, 32}, .dtype = TD_TORCH_I32, .device = TD_TORCH_CUDA, .data = gpu + 1024};
+    c->scales = (struct fake_torch_tensor){.ndim = 2, .sizes = {2, 64}, .strides = {64, 1}, .dtype = TD_TORCH_F16, .device = TD_TORCH_CUDA, .data = gpu + 2048};
+    c->other = c->scales;
+    c->scales_at = (uintptr_t)&c->scales, c->other_at = (uintptr_t)&c->other, c->group_at = 128;
+    memset(c->stack, 0, sizeof c->stack);
+    c->stack[A] = (uintptr_t)&c->a, c->stack[B] = (uintptr_t)&c->b, c->stack[TYPE] = TD_GPU_VLLM_U4B8;
+    c->stack[SCALES] = (uintptr_t)&c->scales_at, c->stack[GROUP] = (uintptr_t)&c->group_at;
+}
+
+static const struct tap_torch_meaning *machete(void)
+{
+    static struct tap_torch_schema schema;
+    static const struct tap_torch_meaning *m;
+
+    if (!m) {
+        assert_true(tap_torch_schema_read(MACHETE_MM, &schema));
+        m = tap_torch_meaning_of("_C::machete_mm", &schema);
+    }
+    assert_non_null(m);
+    return m;
+}
+
+static enum tap_torch_product product(struct mm_call *c, struct td_gpu_work *w)
+{
+    td_torch_tensor a;
+
+    return tap_torch_product_read(machete(), c->stack, w, &a);
+}
+
+static void test_a_product(void **state)
+{
+    struct fake_torch_tensor result = {.ndim = 2, .sizes = {3, 64}, .strides = {64, 1}, .dtype = TD_TORCH_F16, .device = TD_TORCH_CUDA, .data = gpu + 100};
+    struct td_gpu_work w;
+    struct mm_call c;
+
+    (void)state;
+    mm_call(&c);
+    c.a.strides[0] = 300;                /* rows of a larger tensor */
+    assert_int_equal(product(&c, &w), TAP_TORCH_READ);
+    assert_true(w.m == 3 && w.n == 64 && w.k == 256 && w.bits == 4 && w.group_size == 128 && w.whole);
+    assert_string_equal(w.rounding, "weight-f16");
+    assert_int_equal(w.n_op, 4);
+    assert_string_equal(w.op[0].role, "qweight");
+    assert_int_equal(w.op[0].bytes, 32 * 64 * 4);
+    assert_string_equal(w.op[1].role, "scales");
+    assert_string_equal(w.op[2].role, "a");
+    assert_true(w.op[2].row_stride == 300 && w.op[2].bytes == 3 * 256 * 2 && w.op[2].address == (uintptr_t)gpu);
+    assert_int_equal(w.op[3].address, TAP_GPU_LATER);
+    assert_int_equal(tap_torch_product_result(&w, (uintptr_t)&result), (uintptr_t)(gpu + 100));
+    result.sizes[1] = 32;                /* another shape, then another type, then gaps */
+    assert_int_equal(tap_torch_product_result(&w, (uintptr_t)&result), 0);
+    result.sizes[1] = 64, result.dtype = TD_TORCH_F32;
+    assert_int_equal(tap_torch_product_result(&w, (uintptr_t)&result), 0);
+    result.dtype = TD_TORCH_F16, result.strides[0] = 65;
+    assert_int_equal(tap_torch_product_result(&w, (uintptr_t)&result), 0);
+    assert_int_equal(tap_torch_product_result(&w, 0), 0);
+    mm_call(&c);
+    c.stack[GROUP] = 0;                  /* None: one group */
+    c.a.dtype = TD_TORCH_BF16;
+    c.stack[TYPE] = TD_GPU_VLLM_U8B128;
+    assert_int_equal(product(&c, &w), TAP_TORCH_READ);
+    assert_true(w.group_size == 256 && w.bits == 8);
+    assert_string_equal(w.rounding, "weight-bf16");
+    c.a.sizes[0] = 0;
+    assert_int_equal(product(&c, &w), TAP_TORCH_EMPTY);
+}
+
+/* What the row does not describe is no op: it would be one with another meaning. */
+static void test_products_that_are_not_known(void **state)
+{
+    static const int absent[] = {ZEROS, CHANNEL, TOKEN};
+    struct td_gpu_work w;
+    struct mm_call c;
+    int i;
+
+    (void)state;
+    for (i = 0; i < 3; i++) {
+        mm_call(&c);
+        c.stack[absent[i]] = (uintptr_t)&c.other_at;
+        assert_int_equal(product(&c, &w), TAP_TORCH_UNKNOWN);
+    }
+    for (i = 0; i < 9; i++) {
+        mm_call(&c);
+        switch (i) {
+        case 0: c.a.device = TD_TORCH_CPU; break;
+        case 1: c.b.device = TD_TORCH_CPU; break;
+        case 2: c.a.ndim = 1; break;
+        case 3: c.a.dtype = TD_TORCH_F32; break;
+        case 4: c.stack[TYPE] = TD_GPU_VLLM_U4; break;
+        case 5: c.group_at = 100; break;
+        case 6: c.scales.strides[0] = 65; break;
+        case 7: c.b.strides[1] = 33; break;
+        default: c.scales.no_storage = 1;
+        }
+        assert_int_equal(product(&c, &w), TAP_TORCH_UNKNOWN);
+    }
+}
+
+/* A version whose arguments have other names is counted only, and named. */
+static void test_a_row_that_does_not_fit(void **state)
+{
+    struct tap_torch_schema s;
+
+    (void)state;
+    assert_null(tap_torch_row_that_does_not_fit());
+    assert_true(tap_torch_schema_read("machete_mm(Tensor A, Tensor B, int b_type, Tensor? b_group_scales) -> Tensor", &s));
+    assert_null(tap_torch_meaning_of("_C::mm", &s));
+    assert_null(tap_torch_row_that_does_not_fit());
+    assert_null(tap_torch_meaning_of("_C::machete_mm", &s));
+    assert_string_equal(tap_torch_row_that_does_not_fit(), "_C::machete_mm");
 }
 
 /* ---- a library of operators ---------------------------------------------------------------------------------------- */
@@ -437,9 +564,12 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_calls_pass),
         cmocka_unit_test(test_counts_reach_the_fixture),
         cmocka_unit_test(test_odd_tensors),
+        cmocka_unit_test(test_a_product),
+        cmocka_unit_test(test_products_that_are_not_known),
         cmocka_unit_test(test_an_exception_passes),
         cmocka_unit_test(test_threads_and_forks),
         cmocka_unit_test(test_a_full_table),
+        cmocka_unit_test(test_a_row_that_does_not_fit), /* last: it is said from now on */
     };
 
     (void)argc;
