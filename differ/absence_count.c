@@ -97,13 +97,7 @@ void td_count_ops_sampled(const struct td_comparison *c, const struct td_side *s
     count_kept(side, false, out);
 }
 
-/* Were ops left out (--max-ops, --only, a shard), whose blobs nobody read? */
-static bool leaves_ops_out(const struct td_comparison *c)
-{
-    return c->ops.n && c->ops.n < c->base_ops.n;
-}
-
-/* Damage that no replayed op met: the checksum of the whole pack finds it. */
+/* Damage that no replayed op met (ops left out by --max-ops, --only or a shard; the index): the checksum of the whole pack finds it. */
 static void count_pack(const struct td_side *side, struct td_absence_count *out)
 {
     struct td_error err = {0};
@@ -141,7 +135,7 @@ void td_count_blobs(const struct td_comparison *c, const struct td_side *side,
                                       "%lld, %.200s); " TD_NEXT_OF_DAMAGE, format, sizeof format),
                  (long long)damaged, (long long)out->planned, (long long)first->op,
                  first->reason ? first->reason : "?", td_fixture_dir(side->fx));
-    else if (c->lane[TD_LANE_OPS].asked && leaves_ops_out(c))
+    else if (c->lane[TD_LANE_OPS].asked && c->ops.n)
         count_pack(side, out);
 }
 

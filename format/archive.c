@@ -25,6 +25,7 @@
 
 #define BLOCK TD_TAR_BLOCK
 #define CHUNK ((size_t)1 << 17)
+#define MOST_PADDING ((size_t)1 << 20) /* zeros behind the end of the archive: tar fills its last record */
 
 /* One archive being written or read. */
 struct zio {
@@ -34,6 +35,7 @@ struct zio {
     ZSTD_DCtx *d;
     uint8_t in[CHUNK], out[CHUNK];
     ZSTD_inBuffer ib;
+    bool ended;           /* the zstd frame has been read to its end, its checksum included */
     struct td_progress progress; /* in MiB of the fixture's files, or of the pack that is read */
     int64_t bytes;
 };
@@ -151,34 +153,77 @@ int td_archive_pack(const char *dir, const char *out, struct td_error *err)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Read exactly n bytes of the archive, or fail with TD_ETRUNCATED. */
-static int get_bytes(struct zio *z, void *data, size_t n, struct td_error *err)
+/* Read more of the file. *n : 0 at its end */
+static int read_file(struct zio *z, size_t *n, struct td_error *err)
 {
-    ZSTD_outBuffer out = {data, n, 0};
+    ssize_t k;
 
-    while (out.pos < n) {
+    do
+        k = read(z->fd, z->in, CHUNK);
+    while (k < 0 && errno == EINTR);
+    if (k < 0)
+        return td_fail(err, TD_EIO, "%s: cannot read: %s", z->name, strerror(errno));
+    *n = (size_t)k;
+    z->bytes += k;
+    td_progress_at(&z->progress, z->bytes >> 20, NULL);
+    return TD_OK;
+}
+
+/* Read at most *n bytes of the archive; fewer, when the frame ends. */
+static int get_some(struct zio *z, void *data, size_t *n, struct td_error *err)
+{
+    ZSTD_outBuffer out = {data, *n, 0};
+
+    while (out.pos < *n && !z->ended) {
         size_t before = out.pos, r;
+        int rc = TD_OK;
 
         if (z->ib.pos == z->ib.size) {
-            ssize_t k;
-
-            do
-                k = read(z->fd, z->in, CHUNK);
-            while (k < 0 && errno == EINTR);
-            if (k < 0)
-                return td_fail(err, TD_EIO, "%s: cannot read: %s", z->name, strerror(errno));
-            z->ib = (ZSTD_inBuffer){z->in, (size_t)k, 0};
-            z->bytes += k;
-            td_progress_at(&z->progress, z->bytes >> 20, NULL);
+            z->ib = (ZSTD_inBuffer){z->in, 0, 0};
+            rc = read_file(z, &z->ib.size, err);
         }
+        if (rc)
+            return rc;
         r = ZSTD_decompressStream(z->d, &out, &z->ib);
         if (ZSTD_isError(r))
             return td_fail(err, TD_ECORRUPT, "%s: no zstd stream, or a damaged one: %s", z->name,
                            ZSTD_getErrorName(r));
-        if (out.pos == before && !z->ib.size)
+        z->ended = !r;
+        if (r && out.pos == before && !z->ib.size)
             return td_fail(err, TD_ETRUNCATED, "%s: the archive ends too early", z->name);
     }
+    *n = out.pos;
     return TD_OK;
+}
+
+/* Read exactly n bytes of the archive, or fail with TD_ETRUNCATED. */
+static int get_bytes(struct zio *z, void *data, size_t n, struct td_error *err)
+{
+    size_t got = n;
+    int rc = get_some(z, data, &got, err);
+
+    return rc || got == n ? rc : td_fail(err, TD_ETRUNCATED, "%s: the archive ends too early", z->name);
+}
+
+/* Read behind the last file to the end of the frame, where its checksum stands, and of the pack. */
+static int check_end(struct zio *z, struct td_error *err)
+{
+    size_t padding = 0, n = 0, i;
+    int rc = TD_OK;
+
+    while (!rc && !z->ended) {
+        n = CHUNK;
+        rc = get_some(z, z->out, &n, err);
+        for (i = 0; !rc && i < n; i++)
+            if (z->out[i] || ++padding > MOST_PADDING)
+                rc = td_fail(err, TD_ECORRUPT, "%s: more stands behind the end of the archive", z->name);
+    }
+    n = z->ib.size - z->ib.pos;
+    if (!rc && !n)
+        rc = read_file(z, &n, err);
+    if (!rc && n)
+        rc = td_fail(err, TD_ECORRUPT, "%s: more stands behind the end of the pack: one file holds one pack", z->name);
+    return rc;
 }
 
 static bool is_fixture_file(const char *name)
@@ -281,6 +326,8 @@ int td_archive_unpack(const char *file, const char *dir, int64_t max, struct td_
     if (!rc && n != TD_FILE_COUNT + 1)
         rc = td_fail(err, TD_ETRUNCATED, "%s: holds %d of the %d files of a fixture", file, n,
                      TD_FILE_COUNT + 1);
+    if (!rc)
+        rc = check_end(z, err);
     td_progress_done(&z->progress);
     if (z->fd >= 0)
         close(z->fd);

@@ -16,8 +16,9 @@
 int td_archive_pack(const char *dir, const char *out, struct td_error *err);
 /* Unpack a file into folder dir, which is made where it is missing. At most max bytes (TD_ELIMIT); 0: the
  * least of TD_PACK_MAX_BYTES, and TD_PACK_SPARE_BYTES and TD_PACK_RATIO times the size of the file;
- * files with the names of a fixture's files only, each once. What was written before a failure
- * stays. */
+ * files with the names of a fixture's files only, each once. The pack is read to its end: TD_ETRUNCATED
+ * where it is cut, TD_ECORRUPT where its checksum does not hold or more stands behind it. What was written
+ * before a failure stays. */
 int td_archive_unpack(const char *file, const char *dir, int64_t max, struct td_error *err);
 
 #endif

@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * A verdict must not come from a part of a recording. So whoever judges one compares its files with
- * the manifest first. Blobs are content-addressed, and checked when they are read (pack.h). */
+ * the manifest first. blobs.pack is read where ops are judged only: blobs are content-addressed, and checked
+ * when they are read (pack.h). */
 #ifndef TD_FORMAT_FIXTURE_CHECK_H
 #define TD_FORMAT_FIXTURE_CHECK_H
 
@@ -12,8 +13,8 @@
 /* The end of a sentence about damage: what to do. %s: the fixture. */
 #define TD_NEXT_OF_DAMAGE "fetch the fixture again; {fixture} verify %.110s shows what is damaged"
 
-/* Streams that a replay and a comparison read. */
-#define TD_FILES_JUDGED (1u << TD_FILE_EXCHANGES | 1u << TD_FILE_STEPS | 1u << TD_FILE_OPS)
+/* All streams. */
+#define TD_FILES_JUDGED ((1u << TD_FILE_PACK) - 1)
 
 /* Compare the sizes of all files with the manifest, and the checksums of some.
  *   sums : 1 << TD_FILE_* of those whose bytes are read
