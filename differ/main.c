@@ -11,6 +11,7 @@
 #include "common/log.h"
 #include "common/out_of_memory.h"
 #include "common/proc.h"
+#include "common/streams.h"
 #include "differ/judge_pair.h"
 #include "differ/lanes.h"
 #include "differ/pairs.h"
@@ -189,7 +190,7 @@ static int check_operands(const struct options *opt, const struct td_args *args,
                                 "two fixtures are needed, BASE and NEW; got %d", args->n_rest);
 }
 
-int main(int argc, char **argv)
+static int run_command_line(int argc, char **argv)
 {
     struct sigaction sa = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
     char lanes[TD_LANES_LIST_MAX], lanes_help[TD_LANES_LIST_MAX + 80];
@@ -253,8 +254,6 @@ int main(int argc, char **argv)
                     "  {differ} fixtures replays --junit differ.xml\n",
         .environment = environment};
 
-    td_log_program("differ");
-    td_proc_catch_file_limit();
     rc = td_args_parse(&args, argc, argv, &err);
     opt.out.colour = td_log_colour(1);
     opt.out.quiet = td_log_quiet();
@@ -269,4 +268,12 @@ int main(int argc, char **argv)
     sigaction(SIGTERM, &sa, NULL);
     signal(SIGPIPE, SIG_IGN);
     return run_differ(&opt, &args);
+}
+
+int main(int argc, char **argv)
+{
+    td_streams_begin();
+    td_log_program("differ");
+    td_proc_catch_file_limit();
+    return td_streams_end(run_command_line(argc, argv));
 }

@@ -14,6 +14,7 @@
 #include "common/invocation.h"
 #include "common/log.h"
 #include "common/nearest.h"
+#include "common/streams.h"
 
 static const struct { const char *name, *help; } COMMANDS[] = {
     {"record", "ask a running server, and keep what it said, how fast, and the inputs of its GEMMs"},
@@ -117,10 +118,8 @@ static int help_about(int argc, char **argv)
     return run(words);
 }
 
-int main(int argc, char **argv)
+static int run_command_line(int argc, char **argv)
 {
-    td_log_program("tapedeck");
-    td_invocation_called(argv[0]);
     if (argc < 2) {
         help();
         return TD_EXIT_USAGE;
@@ -134,4 +133,12 @@ int main(int argc, char **argv)
         return TD_EXIT_OK;
     }
     return run(argv + 1);
+}
+
+int main(int argc, char **argv)
+{
+    td_streams_begin();
+    td_log_program("tapedeck");
+    td_invocation_called(argv[0]);
+    return td_streams_end(run_command_line(argc, argv));
 }

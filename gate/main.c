@@ -9,6 +9,7 @@
 #include "common/invocation.h"
 #include "common/log.h"
 #include "common/proc.h"
+#include "common/streams.h"
 #include "gate/accept_file.h"
 #include "gate/artifacts.h"
 #include "gate/gate_accept.h"
@@ -174,16 +175,12 @@ static int run_gate(struct td_gate_options *o)
     return code;
 }
 
-int main(int argc, char **argv)
+static int run_command_line(int argc, char **argv)
 {
     struct sigaction sa = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
     struct td_gate_options options;
-    int rc;
+    int rc = td_gate_options_read(&options, argc, argv);
 
-    td_log_program("gate");
-    td_proc_catch_file_limit();
-    td_invocation_called(argv[0]);
-    rc = td_gate_options_read(&options, argc, argv);
     if (rc == TD_EXIT_USAGE)
         td_report_write_refused(TD_GATE_TOOL, argc, argv, td_gate_options_error());
     if (rc >= 0)
@@ -192,4 +189,13 @@ int main(int argc, char **argv)
     sigaction(SIGTERM, &sa, NULL);
     signal(SIGPIPE, SIG_IGN);
     return options.explain_policy ? explain_policy(&options) : run_gate(&options);
+}
+
+int main(int argc, char **argv)
+{
+    td_streams_begin();
+    td_log_program("gate");
+    td_proc_catch_file_limit();
+    td_invocation_called(argv[0]);
+    return td_streams_end(run_command_line(argc, argv));
 }

@@ -9,6 +9,7 @@
 
 #include "common/log.h"
 #include "common/proc.h"
+#include "common/streams.h"
 #include "format/header_args.h"
 #include "recorder/dry_run.h"
 #include "recorder/record.h"
@@ -270,15 +271,12 @@ static int print_tap_env(int64_t graphs_mib, struct td_error *err)
     return rc;
 }
 
-int main(int argc, char **argv)
+static int run_command_line(int argc, char **argv)
 {
     struct td_record_options *o = &given.o;
     struct td_error err = {0};
-    int rc;
+    int rc = parse(argc, argv, &err);
 
-    td_log_program("record");
-    td_proc_catch_file_limit();
-    rc = parse(argc, argv, &err);
     if (rc > 0)
         return TD_EXIT_OK;
     if (!rc)
@@ -296,4 +294,12 @@ int main(int argc, char **argv)
         return TD_EXIT_OK;
     td_log(TD_LOG_ERROR, "record", "%s", err.msg);
     return err.code == TD_EINTR && stop ? 128 + stop : td_exit_code(err.code);
+}
+
+int main(int argc, char **argv)
+{
+    td_streams_begin();
+    td_log_program("record");
+    td_proc_catch_file_limit();
+    return td_streams_end(run_command_line(argc, argv));
 }

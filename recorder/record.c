@@ -13,6 +13,7 @@
 #include "common/fs.h"
 #include "common/log.h"
 #include "common/new_folder.h"
+#include "common/streams.h"
 #include "format/manifest.h"
 #include "format/unmatched.h"
 #include "recorder/recording.h"
@@ -355,8 +356,10 @@ static int64_t bytes_on_disk(const char *dir)
     return sum;
 }
 
-static void print_summary(struct td_recording *r)
+/* unread : why it could not be printed, if so; the recording is none the worse */
+static void print_summary(struct td_recording *r, struct td_error *unread)
 {
+    char what[TD_PATH_MAX + 80];
     const char *no_tap = r->opt->mode.steps == TD_TAP_CLIENT_OFF ? "--gemms off"
                          : *r->no_tap                            ? "no tap in the server"
                                                                  : "not reached";
@@ -367,6 +370,8 @@ static void print_summary(struct td_recording *r)
     if (r->have_ops && !td_log_quiet())
         printf("size     %.1f MiB on disk\n", (double)bytes_on_disk(r->dir) / (1 << 20));
     printf("%s\n", r->dir);
+    snprintf(what, sizeof what, "the summary of %s, which is recorded", r->dir);
+    td_stream_flush(stdout, what, unread);
 }
 
 static void release(struct td_recording *r)
@@ -387,6 +392,7 @@ int td_record(const struct td_record_options *opt, const volatile sig_atomic_t *
 {
     struct td_recording r = {.opt = opt, .stop = stop};
     struct td_recording_state state;
+    struct td_error unread = {0};
     bool useless;
     int rc;
 
@@ -402,9 +408,11 @@ int td_record(const struct td_record_options *opt, const volatile sig_atomic_t *
         rc = close_fixture(&r, rc, &state, err);
         warn(&r);
         if (!rc && count_answers(&r))
-            print_summary(&r);
+            print_summary(&r, &unread);
         if (!rc)
             rc = check_state(&r, &state, err);
+        if (!rc && unread.code)
+            rc = td_fail(err, unread.code, "%s", unread.msg);
         if (useless)
             td_fs_remove_tree(r.dir, NULL);
     }

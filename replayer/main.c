@@ -10,6 +10,7 @@
 #include "common/fs.h"
 #include "common/log.h"
 #include "common/proc.h"
+#include "common/streams.h"
 #include "common/replay_args.h"
 #include "format/fixture_folder.h"
 #include "format/header_args.h"
@@ -38,24 +39,39 @@ static bool ran_nothing(const struct td_replay_options *opt, const struct td_fix
     return opt->shard.of <= 1 && r->did_ops && r->ops.replayed && !r->ops.came_to_run;
 }
 
+/* TD_EIO: the summary could not be printed. The replay is none the worse; gate, which reads it, takes
+ * the summary for a message. */
+static int flush_summary(const struct td_replay_options *opt, const char *path)
+{
+    char what[TD_PATH_MAX + 80];
+    struct td_error err = {0};
+
+    snprintf(what, sizeof what, "the summary of %s, which is replayed", path);
+    if (!td_stream_flush(stdout, what, &err) || opt->for_differ)
+        return TD_OK;
+    td_log(TD_LOG_ERROR, "replay", "%s", err.msg);
+    return err.code;
+}
+
 static int replay_one(const char *dir, const char *output, const struct td_replay_options *opt)
 {
     struct td_fixture_replay_result res;
     struct td_error err = {0};
-    int rc = td_fixture_replay(dir, output, opt, &res, &err);
+    int rc = td_fixture_replay(dir, output, opt, &res, &err), unread = TD_OK;
 
     if (rc)
         td_log(TD_LOG_ERROR, "replay", "%s", err.code ? err.msg : td_code_name(rc));
-    if (rc == TD_OK || rc == TD_EINTR)
+    if (rc == TD_OK || rc == TD_EINTR) {
         td_summary_print(opt, &res);
-    fflush(stdout);
+        unread = flush_summary(opt, res.path);
+    }
     if (!rc && !opt->for_differ && ran_nothing(opt, &res)) {
         rc = TD_EUNSUPPORTED;
         td_log(TD_LOG_ERROR, "replay", "%s: no op could run, none of %lld came as far as its kernel (%s)", dir,
                (long long)res.ops.replayed, res.ops.refusal);
     }
     td_fixture_replay_result_release(&res);
-    return rc == TD_EINTR && stop ? 128 + stop : td_exit_code(rc);
+    return rc == TD_EINTR && stop ? 128 + stop : td_exit_code(rc ? rc : unread);
 }
 
 /* The exit code that counts: a usage error outranks a failure, which outranks success. */
@@ -321,10 +337,11 @@ int main(int argc, char **argv)
 {
     struct sigaction sa = {.sa_handler = on_signal};
 
+    td_streams_begin();
     td_log_program("replay");
     td_proc_catch_file_limit();
     sigaction(SIGINT, &sa, NULL);
     sigaction(SIGTERM, &sa, NULL);
     signal(SIGPIPE, SIG_IGN);
-    return run_command_line(argc, argv);
+    return td_streams_end(run_command_line(argc, argv));
 }

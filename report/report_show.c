@@ -1,11 +1,10 @@
 /* report_show.c - print a report for a person, its cause on stderr, and notice when that fails.
  * SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <stdio_ext.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "common/log.h"
+#include "common/streams.h"
 #include "report/report_smoke.h"
 
 /* A usage error has none: its sentence on stderr is all. A smoke test always has. */
@@ -39,13 +38,11 @@ static void say_cause(const cJSON *report, const struct td_report_outputs *o, bo
  * the one that the exit code says. */
 static int flush_text(FILE *to)
 {
-    errno = 0;
-    if ((!fflush(to) && !ferror(to)) || errno == EPIPE)
-        return TD_OK;
-    td_log(TD_LOG_ERROR, "report", "cannot write the report: %s",
-           errno ? strerror(errno) : "a write failed");
-    __fpurge(to);
-    return TD_EIO;
+    struct td_error err = {0, ""};
+
+    if (td_stream_flush(to, "the report", &err))
+        td_log(TD_LOG_ERROR, "report", "%s", err.msg);
+    return err.code;
 }
 
 int td_report_show(const cJSON *report, const struct td_report_outputs *o, bool smoke)

@@ -11,6 +11,7 @@
 #include "common/fs.h"
 #include "common/hash.h"
 #include "common/log.h"
+#include "common/streams.h"
 #include "demo/server/routes.h"
 #include "kernels/abi/td_gptq.h"
 
@@ -93,9 +94,10 @@ static int run_server(struct td_server *s, const struct options *o, struct td_er
     if (!rc) {
         td_log(TD_LOG_INFO, "server", "%s, %s, up to %d sequences", o->model, td_kernels_build(), (int)o->max_num_seqs);
         printf(strchr(o->host, ':') ? "listening on http://[%s]:%d\n" : "listening on http://%s:%d\n", o->host, port);
-        fflush(stdout);
-        wait_for_end(s, &signals, o->load_delay_s);
+        rc = td_stream_flush(stdout, "the address", err);
     }
+    if (!rc)
+        wait_for_end(s, &signals, o->load_delay_s);
     td_engine_stop(s->engine);
     td_httpd_close(http);
     td_engine_close(s->engine);
@@ -104,7 +106,7 @@ static int run_server(struct td_server *s, const struct options *o, struct td_er
     return rc;
 }
 
-int main(int argc, char **argv)
+static int run_command_line(int argc, char **argv)
 {
     struct options o = {.host = "127.0.0.1", .port = 8000, .max_num_seqs = 8};
     const struct td_arg table[] = {
@@ -171,7 +173,6 @@ int main(int argc, char **argv)
     struct td_error err = {0};
     int rc;
 
-    td_log_program("demo-server");
     rc = td_args_parse(&args, argc, argv, &err);
     if (rc > 0)
         return TD_EXIT_OK;
@@ -185,4 +186,11 @@ int main(int argc, char **argv)
     if (rc)
         td_log(TD_LOG_ERROR, "server", "%s", err.msg);
     return td_exit_code(rc);
+}
+
+int main(int argc, char **argv)
+{
+    td_streams_begin();
+    td_log_program("demo-server");
+    return td_streams_end(run_command_line(argc, argv));
 }
