@@ -14,6 +14,7 @@
 #include "format/frames.h"
 #include "format/lfs.h"
 #include "format/manifest.h"
+#include "format/own_files.h"
 #include "format/pack.h"
 
 #define WIRE_HEAD 20
@@ -49,7 +50,9 @@ int td_fixture_open(const char *dir, struct td_fixture **out, struct td_error *e
     if (rc)
         goto fail;
     if (!td_fs_exists(path)) {
-        rc = td_fail(err, TD_ENOTFOUND, "%s: no %s; if a recording ended badly, \"{fixture} repair %s\" rebuilds it", dir,
+        rc = td_fs_is_dir(dir) ? td_own_folder(dir, TD_ENOTFOUND, err) : TD_OK;
+        if (!rc)
+            rc = td_fail(err, TD_ENOTFOUND, "%s: no %s; if a recording ended badly, \"{fixture} repair %s\" rebuilds it", dir,
                      TD_MANIFEST_NAME, dir);
         goto fail;
     }

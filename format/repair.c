@@ -12,6 +12,7 @@
 #include "common/json.h"
 #include "common/temp_file.h"
 #include "format/fixture_folder.h"
+#include "format/own_files.h"
 #include "format/planned.h"
 #include "format/repair_state.h"
 #include "format/sink.h"
@@ -216,8 +217,11 @@ static int repair_folder(struct repair *r, struct td_error *err)
 static int repair_locked(struct repair *r, struct td_error *err)
 {
     struct td_error why = {0};
-    int rc = td_fixture_lock_take(&r->lock, r->dir, "fixture repair", &why);
+    int rc = td_own_folder(r->dir, TD_EINVAL, err);
 
+    if (rc)
+        return rc;
+    rc = td_fixture_lock_take(&r->lock, r->dir, "fixture repair", &why);
     if (rc == TD_EBUSY)
         return td_fail(err, rc, "%s", why.msg);
     rc = repair_folder(r, err);

@@ -109,6 +109,23 @@ static int create_empty(struct repair *r, int file, struct td_error *err)
     return rc;
 }
 
+/* Have a file of ours at the path: an empty one where there is none, or that of others, which is kept
+ * aside. Returns 1: the empty one; 0. */
+static int have_own(struct repair *r, int file, const char *path, struct td_error *err)
+{
+    int rc;
+
+    if (td_fs_exists(path)) {
+        rc = repair_keep_aside(r, path, file, err);
+        if (rc == 1 && (rc = repair_notes_add(r, file, 1, 0, err)) == TD_OK)
+            rc = unlink(path) ? td_fail(err, TD_EIO, "%s: cannot remove: %s", path, strerror(errno)) : 1;
+        if (rc <= 0)
+            return rc;
+    }
+    rc = create_empty(r, file, err);
+    return rc ? rc : 1;
+}
+
 int repair_stream(struct repair *r, int file, struct td_error *err)
 {
     struct td_frames f;
@@ -119,9 +136,12 @@ int repair_stream(struct repair *r, int file, struct td_error *err)
 
     if (rc)
         return rc;
-    if (!td_fs_exists(path)) {
+    rc = have_own(r, file, path, err);
+    if (rc < 0)
+        return rc;
+    if (rc) {
         memset(&r->fact[file], 0, sizeof r->fact[file]);
-        return create_empty(r, file, err);
+        return TD_OK;
     }
     rc = td_frames_open(&f, path, (uint16_t)(file + 1), err);
     if (!rc)
@@ -207,7 +227,8 @@ int repair_pack(struct repair *r, struct td_error *err)
 
     if (rc)
         return rc;
-    if (!td_fs_exists(path) && (rc = create_empty(r, TD_FILE_PACK, err)))
+    rc = have_own(r, TD_FILE_PACK, path, err);
+    if (rc < 0)
         return rc;
     rc = td_pack_open(&pk, path, err);
     if (rc)

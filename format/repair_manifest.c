@@ -79,6 +79,9 @@ int repair_load_manifest(struct repair *r, struct td_error *err)
 
     if (rc)
         return rc;
+    rc = repair_keep_aside(r, path, TD_FILE_COUNT, err);
+    if (rc < 0)
+        return rc;
     if (td_fs_exists(path)) {
         r->manifest = td_json_load_member(path, TD_MANIFEST_MAX, &why);
         rc = r->manifest ? td_manifest_check(r->manifest, &why) : why.code;

@@ -10,10 +10,11 @@
 
 #include "common/json.h"
 #include "common/temp_file.h"
+#include "format/own_files.h"
 #include "format/repair_state.h"
 #include "format/sink.h"
 
-#define NAME "repair.json"
+#define NAME TD_REPAIR_NOTES_NAME
 #define MAX_BYTES 65536
 
 /* The hash of manifest.json as it is now; zeros when there is none. */

@@ -42,6 +42,10 @@ struct repair {
 /* The path of a file of the fixture, TD_PATH_MAX bytes. */
 int repair_path(const struct repair *r, int file, char *out, struct td_error *err);
 void repair_report(const struct repair *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Look at a file before it is read: give a file of others, which is there, the name NAME.aside as well,
+ * or NAME.aside-2 ... Returns 1: so it was, and `path` may be replaced; 0: it is ours; TD_ENOTFOUND:
+ * a pointer of git LFS; TD_EIO: it cannot be kept. */
+int repair_keep_aside(const struct repair *r, const char *path, int file, struct td_error *err);
 
 /* ---- repair_notes.c ---- */
 

@@ -9,6 +9,7 @@
 #include "common/json.h"
 #include "format/fixture_check.h"
 #include "format/fixture_folder.h"
+#include "format/own_files.h"
 #include "format/pack.h"
 
 #define MAX_PROBLEMS_PER_FILE 100
@@ -210,6 +211,8 @@ int td_fixture_verify(const char *dir, td_verify_report *report, void *ctx, stru
     int i, rc = td_fixture_folder(dir, folder, err);
 
     memset(sums, 0, sizeof *sums);
+    if (!rc && td_fs_is_dir(dir))
+        rc = td_own_folder(dir, TD_ENOTFOUND, err);
     if (rc)
         return rc;
     if (td_fixture_open(dir, &c.fx, &why)) {

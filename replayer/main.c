@@ -14,6 +14,7 @@
 #include "common/replay_args.h"
 #include "format/fixture_folder.h"
 #include "format/header_args.h"
+#include "format/own_files.h"
 #include "kernels/providers/providers.h"
 #include "replayer/build_detect.h"
 #include "replayer/fixture_replay.h"
@@ -106,8 +107,10 @@ static int replay_folder(const char *dir, const struct td_replay_options *opt)
         td_log(TD_LOG_ERROR, "replay", "%s", err.msg);
         code = TD_EXIT_BROKEN;
     } else if (found.n == 1 && !strcmp(found.path[0], dir)) {
-        td_log(TD_LOG_ERROR, "replay", "%s: neither a fixture nor a folder that holds some (no manifest.json); "
-               "`{fixture} repair %s` helps when the recording was killed", dir, dir);
+        if (!td_own_folder(dir, TD_ENOTFOUND, &err))
+            td_fail(&err, TD_ENOTFOUND, "%s: neither a fixture nor a folder that holds some (no manifest.json); "
+                    "`{fixture} repair %s` helps when the recording was killed", dir, dir);
+        td_log(TD_LOG_ERROR, "replay", "%s", err.msg);
         code = TD_EXIT_BROKEN;
     } else {
         for (i = 0; i < found.n_twice; i++)
