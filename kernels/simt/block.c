@@ -40,7 +40,7 @@ uint32_t td_simt_random(struct td_simt_run *run, uint32_t n)
 
 /* ---- inside a thread ------------------------------------------------------------------------- */
 
-static void thread_main(void *arg)
+TD_FIBRE_NO_RETURN static void thread_main(void *arg)
 {
     struct thread *t = arg;
 

@@ -107,7 +107,7 @@ static void arrive_in_fibre(struct context *at, bool at_fibre)
 
 /* ---- the switch ------------------------------------------------------------------------------ */
 
-static void enter_fibre(void)
+TD_FIBRE_NO_RETURN static void enter_fibre(void)
 {
     const int i = pool.running;
 
@@ -142,7 +142,7 @@ static void prepare_context(int i)
     pool.fibre[i].sp = top;
 }
 
-static void switch_context(struct context *from, struct context *to)
+TD_FIBRE_NO_RETURN static void switch_context(struct context *from, struct context *to)
 {
     td_fibre_switch(&from->sp, to->sp);
 }
@@ -157,7 +157,7 @@ static void prepare_context(int i)
     makecontext(&pool.fibre[i].uc, enter_fibre, 0);
 }
 
-static void switch_context(struct context *from, struct context *to)
+TD_FIBRE_NO_RETURN static void switch_context(struct context *from, struct context *to)
 {
     swapcontext(&from->uc, &to->uc);
 }
@@ -183,7 +183,7 @@ void td_fibre_resume(int i)
     arrive_in_fibre(&pool.scheduler, false);
 }
 
-void td_fibre_yield(void)
+TD_FIBRE_NO_RETURN void td_fibre_yield(void)
 {
     struct context *self = &pool.fibre[pool.running];
 

@@ -2,12 +2,17 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Each fibre has a stack that ends at a guard page, so that a kernel that overruns its locals meets it.
- * AddressSanitizer is told of every switch. There is one pool for the process; its user holds a lock
+ * AddressSanitizer is told of every switch. ThreadSanitizer keeps one list of calls for all fibres of a
+ * thread: what is called there and does not return must not be in it (TD_FIBRE_NO_RETURN). There is one pool for the process; its user holds a lock
  * (launch.c). */
 #ifndef TD_KERNELS_SIMT_FIBRE_H
 #define TD_KERNELS_SIMT_FIBRE_H
 
 #include "common/error.h"
+
+/* A function that a fibre leaves by its last td_fibre_yield: each run of a block would make the list of
+ * ThreadSanitizer longer, until it overflows and the process dies of SIGBUS. */
+#define TD_FIBRE_NO_RETURN __attribute__((no_sanitize("thread")))
 
 /* Make sure that at least n fibres exist. They stay until td_fibre_release. TD_EINVAL, TD_ENOMEM. */
 int td_fibre_reserve(int n, struct td_error *err);
