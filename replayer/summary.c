@@ -6,14 +6,22 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/buf.h"
+#include "common/clean.h"
 #include "common/log.h"
 #include "common/number_words.h"
+
+enum { CLEAN_MAX = 1 << 14 }; /* a name or reason as one line: one byte becomes six at most */
 
 static void print_requests(const struct td_fixture_replay_result *r)
 {
     const struct td_request_replay_stats *q = &r->requests;
 
-    printf("requests  %s\n", r->server);
+    struct td_buf server = TD_BUF_INIT(CLEAN_MAX);
+
+    td_clean_line(r->server, sizeof r->server, &server);
+    printf("requests  %s\n", td_buf_str(&server));
+    td_buf_release(&server);
     printf("  %lld answered, %lld with an error, %lld not sent, of %lld; %.1f s\n", (long long)q->answered, (long long)q->failed,
            (long long)q->not_sent, (long long)q->plan.planned, q->seconds);
     if (q->scored + q->not_scored)
@@ -110,6 +118,7 @@ static void print_heading(const struct layout *l)
 static const char *print_op_row(const struct td_op_replay_row *r, const struct layout *l, const char *first)
 {
     char new_score[32], base[32], rec[32], name[64 + TD_OP_SHAPE_WORDS];
+    struct td_buf clean = TD_BUF_INIT(CLEAN_MAX);
     int64_t count[NUMBERS];
     int i;
 
@@ -120,7 +129,9 @@ static const char *print_op_row(const struct td_op_replay_row *r, const struct l
     format_score(r->worst_baseline, base, sizeof base);
     format_score(r->worst_recorded, rec, sizeof rec);
     snprintf(name, sizeof name, "%s %s", r->kernel, r->shape);
-    printf("  %-*.*s", l->name, l->name, name);
+    td_clean_line(name, sizeof name, &clean);
+    printf("  %-*.*s", l->name, l->name, td_buf_str(&clean));
+    td_buf_release(&clean);
     for (i = 0; i < NUMBERS; i++)
         if (l->shown[i])
             printf(" %*lld", COUNTS[i].columns, (long long)count[i]);
@@ -130,7 +141,9 @@ static const char *print_op_row(const struct td_op_replay_row *r, const struct l
     printf("\n");
     if (!r->reason[0])
         return first;
-    printf("    first: %s\n", strcmp(r->reason, first) ? r->reason : "as above");
+    td_clean_line(r->reason, sizeof r->reason, &clean);
+    printf("    first: %s\n", strcmp(r->reason, first) ? td_buf_str(&clean) : "as above");
+    td_buf_release(&clean);
     return r->reason;
 }
 

@@ -668,8 +668,9 @@ class Fuzz:
             self.fail(what, f"{name}: {said[:3000]}")
         if not SAN and peak > MIB + SLACK_MIB:
             self.fail(what, f"{name} takes {peak} MiB, it may take {MIB}")
-        if CANARY in said or any(CANARY in open(os.path.join(at, x), errors="replace").read() for at, _, files in os.walk(work) if "/F" not in at and "/copy" not in at
-                                 for x in files if os.path.isfile(os.path.join(at, x)) and not os.path.islink(os.path.join(at, x))) and "hard link" not in what:
+        if "hard link" not in what and (CANARY in said or any(
+                CANARY in open(os.path.join(at, x), errors="replace").read() for at, _, files in os.walk(work) if "/F" not in at and "/copy" not in at
+                for x in files if os.path.isfile(os.path.join(at, x)) and not os.path.islink(os.path.join(at, x)))):
             self.fail(what, f"{name} tells what is in a file outside")
         if any(line.startswith(("verdict: pass", "::error::")) and code for line in said.replace("\r", "\n").splitlines()):
             self.fail(what, f"{name} ends with {code} and prints a forged line: {said[-600:]}")

@@ -1,5 +1,5 @@
-"""forge.py FIXTURE - put control characters and forged lines into every string of a recording that a program may print.
-Checksums are made anew, as an attacker would.
+"""forge.py FIXTURE [MEMBER...] - put control characters and forged lines into every string of a recording that a program may print.
+MEMBERs are forged too, although a reader needs them as they are. Checksums are made anew, as an attacker would.
 SPDX-License-Identifier: Apache-2.0
 """
 import json
@@ -41,6 +41,7 @@ def poison(v, key=""):
 
 
 folder = sys.argv[1]
+KEPT -= set(sys.argv[2:])
 m = json.load(open(folder + "/manifest.json"))
 for name, kind in (("exchanges.jsonl.zst", 2), ("ops.jsonl.zst", 4)):
     rows = subprocess.run(["zstd", "-dcq", f"{folder}/{name}"], capture_output=True, check=True).stdout.splitlines()
@@ -52,4 +53,7 @@ for name, kind in (("exchanges.jsonl.zst", 2), ("ops.jsonl.zst", 4)):
 for part in ("host", "suite", "options", "server", "tap", "tool", "tool_version", "seen", "plan"):
     if part in m:
         m[part] = poison(m[part])
+for part in sys.argv[2:]:
+    if isinstance(m.get(part), str):
+        m[part] += EVIL
 json.dump(m, open(folder + "/manifest.json", "w"))
