@@ -34,6 +34,6 @@ int td_temp_folder_make(const char *kind, char *out, size_t n, int *lock)
         return TD_ELIMIT;
     if (!mkdtemp(out))
         return TD_EIO;
-    *lock = td_temp_lock_folder(out);
+    *lock = td_temp_own_folder(out);
     return TD_OK;
 }

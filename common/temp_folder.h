@@ -11,7 +11,7 @@
 #define TD_TEMP_GATE "tapedeck-gate."
 #define TD_TEMP_PACK "tapedeck-pack."
 
-/* Make a new folder in TMPDIR (/tmp) and lock it; remove those of both kinds there that have no
+/* Make a new folder in TMPDIR (/tmp), lock it and mark it; remove those of both kinds there that have no
  * owner (temp_sweep.h).
  *   kind : TD_TEMP_*
  *   out  : the folder's path

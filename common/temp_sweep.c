@@ -17,6 +17,7 @@
 
 #define LEAST_AGE_S 60
 #define MANIFEST "manifest.json"
+#define MARK_MAX 320 /* a name of 255 bytes, an inode */
 
 /* Not by blocking: it may be a FIFO. */
 static int open_and_lock(const char *path, int flags)
@@ -30,16 +31,58 @@ static int open_and_lock(const char *path, int flags)
     return fd;
 }
 
-int td_temp_lock_folder(const char *path)
+/* What the mark of the folder says. "": it is no folder. */
+static void mark_text(const char *path, char out[MARK_MAX])
 {
-    return open_and_lock(path, O_DIRECTORY);
+    const char *slash = strrchr(path, '/');
+    struct stat st;
+
+    *out = '\0';
+    if (!lstat(path, &st) && S_ISDIR(st.st_mode))
+        snprintf(out, MARK_MAX, "%s %llu\n", slash ? slash + 1 : path, (unsigned long long)st.st_ino);
 }
 
-static bool is_old_and_ours(int fd)
+int td_temp_own_folder(const char *path)
+{
+    char mark[TD_PATH_MAX], text[MARK_MAX];
+    int lock = open_and_lock(path, O_DIRECTORY), fd;
+
+    mark_text(path, text);
+    if (td_fs_join(mark, sizeof mark, path, TD_TEMP_MARK, NULL))
+        return lock;
+    fd = open(mark, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd >= 0 && td_fs_write_all(fd, text, strlen(text), mark, NULL))
+        unlink(mark); /* without a mark it stays where it is when this process is killed */
+    if (fd >= 0)
+        close(fd);
+    return lock;
+}
+
+void td_temp_disown_folder(const char *path)
+{
+    char mark[TD_PATH_MAX];
+
+    if (!td_fs_join(mark, sizeof mark, path, TD_TEMP_MARK, NULL))
+        unlink(mark);
+}
+
+static bool is_marked(const char *path)
+{
+    char mark[TD_PATH_MAX], text[MARK_MAX], read_text[MARK_MAX + 1] = "";
+    int fd = td_fs_join(mark, sizeof mark, path, TD_TEMP_MARK, NULL) ? -1 : td_fs_open_member(mark, O_RDONLY, NULL);
+    ssize_t n = fd < 0 ? -1 : read(fd, read_text, sizeof read_text - 1);
+
+    if (fd >= 0)
+        close(fd);
+    mark_text(path, text);
+    return n > 0 && !strcmp(text, read_text);
+}
+
+static bool is_old_and_ours(int fd, const char *path)
 {
     struct stat st;
 
-    return !fstat(fd, &st) && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) &&
+    return !fstat(fd, &st) && (S_ISREG(st.st_mode) || (S_ISDIR(st.st_mode) && is_marked(path))) &&
            st.st_uid == geteuid() && time(NULL) - st.st_mtime >= LEAST_AGE_S;
 }
 
@@ -61,7 +104,7 @@ void td_temp_sweep(const char *dir, td_temp_is_fn *is_ours)
         if (!is_ours(e->d_name) || td_fs_join(path, sizeof path, dir, e->d_name, NULL))
             continue;
         fd = open_and_lock(path, 0);
-        if (fd >= 0 && is_old_and_ours(fd) && !td_fs_remove_tree(path, NULL))
+        if (fd >= 0 && is_old_and_ours(fd, path) && !td_fs_remove_tree(path, NULL))
             td_log_note("removed %s, which a run that was killed had left", path);
         if (fd >= 0)
             close(fd);

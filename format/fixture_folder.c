@@ -15,6 +15,7 @@
 #include "common/fixture_lock.h"
 #include "common/log.h"
 #include "common/temp_folder.h"
+#include "common/temp_sweep.h"
 #include "format/archive.h"
 #include "format/lfs.h"
 #include "format/manifest.h"
@@ -57,6 +58,7 @@ static void remove_all(void)
         for (k = 0; k < TD_FILE_COUNT; k++)
             remove_file(unpacked[i]->dir, td_file_names[k]);
         remove_file(unpacked[i]->dir, TD_MANIFEST_NAME);
+        remove_file(unpacked[i]->dir, TD_TEMP_MARK);
         rmdir(unpacked[i]->dir);
     }
 }
