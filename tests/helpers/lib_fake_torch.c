@@ -4,6 +4,7 @@
  *
  * Source of the signatures: kernels/abi/torch_abi.h. Where torch throws or prints, this returns an
  * error. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +62,7 @@ uint64_t aoti_torch_abi_version(void)
 
 struct library { char ns[64], key[64]; };
 static struct { char name[160], key[64]; td_torch_boxed *fn; } operators[OPERATORS];
-static int n_operators;
+static atomic_int n_operators; /* servers register from several threads, and fork meanwhile: no lock */
 
 td_torch_init aoti_torch_library_init_def, aoti_torch_library_init_fragment;
 td_torch_init_impl aoti_torch_library_init_impl;
@@ -104,12 +105,16 @@ int32_t aoti_torch_library_def(td_torch_library library, const char *schema)
 int32_t aoti_torch_library_impl(td_torch_library library, const char *name, td_torch_boxed *fn)
 {
     const struct library *l = library;
+    int i;
 
-    if (fake_torch_refuses || n_operators == OPERATORS)
+    if (fake_torch_refuses)
         return 1;
-    snprintf(operators[n_operators].name, sizeof operators->name, "%s::%s", l->ns, name);
-    snprintf(operators[n_operators].key, sizeof operators->key, "%s", l->key);
-    operators[n_operators++].fn = fn;
+    i = atomic_fetch_add(&n_operators, 1);
+    if (i >= OPERATORS)
+        return atomic_fetch_sub(&n_operators, 1), 1;
+    snprintf(operators[i].name, sizeof operators->name, "%s::%s", l->ns, name);
+    snprintf(operators[i].key, sizeof operators->key, "%s", l->key);
+    operators[i].fn = fn;
     return 0;
 }
 
