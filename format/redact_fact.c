@@ -19,41 +19,78 @@ static bool is_secret(const char *name)
     return !strpbrk(name, "{}=:\"'") && td_secret_name(name, strlen(name));
 }
 
-static bool names_secret(const cJSON *object, const char *member)
+/* Which members of an object, or items of a list of two, name what stands beside them? */
+struct naming { int n, members; bool object; const cJSON *last; };
+
+static bool names_others(const struct naming *in, const cJSON *m)
 {
-    return is_secret(td_json_get_str(object, member, ""));
+    bool named = m->string && td_is_naming(m->string, strlen(m->string));
+
+    return cJSON_IsString(m) && (named || in->members == 2) && td_names_secret(m->valuestring, strlen(m->valuestring), named);
 }
 
-static void hide_string(const struct td_redact_values *values, bool secret, enum td_expect *expect, char *s)
+static struct naming find_naming(const cJSON *v)
 {
-    size_t n = strlen(s);
+    struct naming in = {0, cJSON_GetArraySize(v), cJSON_IsObject(v), NULL};
+    const cJSON *m;
 
-    if (secret)
-        td_redact_stars(s, n);
+    if (!in.object && in.members != 2)
+        return in;
+    cJSON_ArrayForEach(m, v)
+        if (names_others(&in, m)) {
+            in.n++;
+            in.last = m;
+        }
+    return in;
+}
+
+/* {"name": "HF_TOKEN", "value": "x"}, {"k": "api_key", "v": "x"}, ["api_key", "x"] */
+static bool is_named(const struct naming *in, const cJSON *m)
+{
+    if (!in->n || (in->n == 1 && in->last == m))
+        return false;
+    return in->members == 2 || !td_is_naming(m->string, strlen(m->string));
+}
+
+/* "API_KEY=x y", a word of a command. Returns where its value begins; 0: it has no secret's name. */
+static size_t assigned(const char *s)
+{
+    size_t n = strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_");
+
+    return s[n] == '=' && td_secret_name(s, n) ? n + 1 : 0;
+}
+
+/* item : of a list */
+static void hide_string(const struct td_redact_values *values, bool secret, bool item, enum td_expect *expect, char *s)
+{
+    size_t n = strlen(s), from = secret || !item ? 0 : assigned(s);
+
+    if (secret || from)
+        td_redact_stars(s + from, n - from);
     td_redact_values_apply(values, s, n, true);
     td_redact_command_word(expect, s, n);
 }
 
 /* secret : all of it; expect : what the words before it in an array ask for */
-static void hide_secrets(const struct td_redact_values *values, cJSON *v, bool secret, enum td_expect *expect)
+static void hide_secrets(const struct td_redact_values *values, cJSON *v, bool secret, bool item, enum td_expect *expect)
 {
-    bool pair = cJSON_IsObject(v) && (names_secret(v, "name") || names_secret(v, "key")); /* {"name": "HF_TOKEN", "value": "x"} */
+    struct naming naming = find_naming(v);
     enum td_expect words = TD_EXPECT_NOTHING, none;
     cJSON *m;
 
     if (cJSON_IsString(v))
-        hide_string(values, secret, expect, v->valuestring);
+        hide_string(values, secret, item, expect, v->valuestring);
     else if (cJSON_IsNumber(v) && secret)
         cJSON_SetNumberValue(v, 0);
     cJSON_ArrayForEach(m, v) {
-        bool own = m->string && (is_secret(m->string) || (pair && !strcmp(m->string, "value")));
+        bool own = (m->string && is_secret(m->string)) || is_named(&naming, m);
 
         if (m->string && !(m->type & cJSON_StringIsConst)) {
             none = TD_EXPECT_NOTHING;
-            hide_string(values, false, &none, m->string);
+            hide_string(values, false, false, &none, m->string);
         }
         none = TD_EXPECT_NOTHING;
-        hide_secrets(values, m, secret || own, m->string ? &none : &words);
+        hide_secrets(values, m, secret || own, !m->string, m->string ? &none : &words);
     }
 }
 
@@ -162,6 +199,6 @@ cJSON *td_redact_fact(const struct td_redact_values *values, bool no_text, const
 {
     enum td_expect expect = TD_EXPECT_NOTHING;
 
-    hide_secrets(values, fact, is_secret(key), &expect);
+    hide_secrets(values, fact, is_secret(key), false, &expect);
     return no_text ? without_text(section, key, fact) : fact;
 }

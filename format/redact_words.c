@@ -106,6 +106,11 @@ static size_t bare_end(const char *s, size_t i, size_t n)
     return i;
 }
 
+bool td_is_string_prefix(const char *s, size_t i, size_t quote)
+{
+    return quote == i + 1 && s[i] && strchr("bBuUrR", s[i]) && is_quote(s[quote]) && (!i || !isalnum((unsigned char)s[i - 1]));
+}
+
 /* Overwrite the value at i. Returns the place behind it. */
 static size_t hide_value(char *s, size_t i, size_t n, int64_t *changed)
 {
@@ -117,6 +122,7 @@ static size_t hide_value(char *s, size_t i, size_t n, int64_t *changed)
     if (i < n && s[i] && strchr("[{(", s[i]))
         return hide_brackets(s, i, n, changed);
     i += escaped;
+    i += i + 1 < n && td_is_string_prefix(s, i, i + 1);
     if (i < n && is_quote(s[i])) {
         end = quoted_end(s, i + 1, n, s[i], escaped);
         *changed += td_redact_stars(s + i + 1, end - i - 1);
@@ -225,6 +231,7 @@ int64_t td_redact_text(char *text, size_t n)
 {
     int64_t changed = td_redact_query(text, n);
 
+    changed += td_redact_pairs(text, n); /* before the names are overwritten, as that of "key" */
     changed += hide_named(text, n);
     return changed + hide_by_form(text, n);
 }

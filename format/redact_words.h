@@ -3,6 +3,7 @@
 #ifndef TD_FORMAT_REDACT_WORDS_H
 #define TD_FORMAT_REDACT_WORDS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -10,8 +11,13 @@
  * URLs. Returns the bytes overwritten. */
 int64_t td_redact_query(char *text, size_t n);
 /* The same, and in any text: NAME=VALUE, NAME: VALUE, "NAME": [...], however quoted; what follows Bearer
- * and Basic; words that have the form of a well-known key (sk-..., hf_..., ghp_..., AKIA..., a JWT). */
+ * and Basic; what stands beside a secret's name, as ["api_key", "x"]; words that have the form of a
+ * well-known key (sk-..., hf_..., ghp_..., AKIA..., a JWT). */
 int64_t td_redact_text(char *text, size_t n);
+/* Of these only what stands beside a secret's name in a pair of brackets. */
+int64_t td_redact_pairs(char *text, size_t n);
+/* Is the byte at i the b of Python's b'x' (or u, r), whose quote stands at `quote`? */
+bool td_is_string_prefix(const char *s, size_t i, size_t quote);
 
 /* What the words of a command line before this one ask for. Begin with TD_EXPECT_NOTHING. */
 enum td_expect { TD_EXPECT_NOTHING, TD_EXPECT_SECRET, TD_EXPECT_SECRETS, TD_EXPECT_VARIABLE, TD_EXPECT_HEADER, TD_EXPECT_USER };

@@ -4,7 +4,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "common/json.h"
 #include "wire/api_body.h"
@@ -152,33 +151,8 @@ bool td_extras_reset_cache(struct td_extras *e, const struct td_api_server *s, c
     return done;
 }
 
-static bool is_secret(const char *name)
-{
-    static const char *const words[] = {"key", "token", "secret", "password"};
-    size_t i, n = strlen(name), len;
-
-    for (i = 0; i < sizeof words / sizeof *words; i++) {
-        len = strlen(words[i]);
-        if (n >= len && !strcasecmp(name + n - len, words[i]))
-            return true;
-    }
-    return false;
-}
-
-/* Hide secrets: SGLang reports its own api_key. */
-static void hide_secrets(cJSON *v)
-{
-    cJSON *m;
-
-    cJSON_ArrayForEach(m, v) {
-        if (m->string && cJSON_IsString(m) && is_secret(m->string))
-            memset(m->valuestring, '*', strlen(m->valuestring));
-        hide_secrets(m);
-    }
-}
-
 /* Copy the members that describe the engine. The rest (packages, hardware of the host) is long, and
- * recorded elsewhere. */
+ * recorded elsewhere. The writer overwrites secrets: SGLang reports its own api_key. */
 static cJSON *select_info(const cJSON *v)
 {
     cJSON *out = cJSON_CreateObject();
@@ -215,7 +189,6 @@ void td_extras_server_info(struct td_extras *e, const struct td_api_server *s, c
     if (ask_info(e, s, headers, &r))
         v = td_json_parse(td_buf_str(&r.body), r.body.len, NULL);
     if (cJSON_IsObject(v)) {
-        hide_secrets(v);
         selected = select_info(v);
         td_writer_fact(w, "server", "info", selected);
         cJSON_Delete(selected);

@@ -26,7 +26,11 @@ words=(--header "X-A: canary-s-c1" --header=X-B:canary-s-c2 -H "Authorization: B
     --url 'http://h/?sig=canary-s-c20' OPENAI_API_KEY=canary-s-c21 -u user:canary-s-c22 --proxy-user u:canary-s-c23
     --hf_token canary-s-c24 --ssl-keyfile-password canary-s-c25 --secret-access-key canary-s-c26 --apiKey canary-s-c27
     --extra 'api_key: "canary-s-c28 canary-s-c29"' --jwt canary-s-c30 --env 'D=x canary-s-c31' --cookie canary-s-c32
-    --authorization 'Bearer canary-s-c33' --set auth.token=canary-s-c34 --headers '{"X-Any": "canary-s-c35"}')
+    --authorization 'Bearer canary-s-c33' --set auth.token=canary-s-c34 --headers '{"X-Any": "canary-s-c35"}'
+    --api-key2 canary-s-d1 --token1=canary-s-d2 --password2 canary-s-d3 --cookie2 canary-s-d4 --x '{"api_key2":"canary-s-d5","headers":{"X-A":"canary-s-d6"}}'
+    --set API_KEY2=canary-s-d7 'HF_TOKEN1=canary-s-d8 canary-s-d9' --x '{"key":"api_key","value":"canary-s-d10"}' --x '[["jwt1","canary-s-d11"]]'
+    --sessionid canary-s-d12 --x '{"env":[{"name":"HF_TOKEN","value":"canary-s-d13","from":"canary-s-d14"}]}' --csrf=canary-s-d15
+    --kv-cache-dtype canary-k-ckept1 --max-num-batched-tokens=canary-k-ckept2 --pin-memory canary-k-ckept3)
 canary_pid=
 canary_stop() { [ -n "$canary_pid" ] && kill "$canary_pid" 2>/dev/null && wait "$canary_pid" 2>/dev/null; canary_pid=; }
 trap 'canary_stop; demo_stop; fake_stop' EXIT

@@ -26,6 +26,21 @@ HEAD = ("Set-Cookie: id=canary-s-cookie\r\n continued=canary-s-folded\r\nX-Auth-
 TRAILERS = "Set-Cookie: canary-s-trailercookie\r\nX-Api-Key : canary-s-trailerkey\r\nX-Checksum: canary-t-trailer\r\n"
 FIELDS = b"event: canary-t-event\nid: canary-t-id\nretry: canary-t-retry\ncanary-t-field: 1\n: canary-t-comment\n"
 
+# Names of secrets that are spelled in another way: a digit at the end of a word, words in one, rare ones.
+NAMES = ["api_key2", "accessToken1", "passphrase2", "jwt1", "signature2", "token_v2", "hf_token_2", "keys", "creds", "private_pem", "pem",
+         "kubeconfig", "netrc", "authn", "auth_header", "otp", "pin", "hmac", "sas", "sessionid", "csrf", "xsrf", "PGPASSWORD", "passWord",
+         "connection_string", "webhook_url", "unlock_code", "oauth2token"]
+HEADERS = ["Set-Cookie2", "X-Cookie2", "X-Access-Token1", "X-Apikey1", "X-Passwd2", "X-Credentials2", "X-Goog-Signature1", "X-Sid", "X-Xsrf",
+           "X-CSRF", "X-Amzn-Oidc-Data", "X-Api-Key-2", "X-Jwt-Assertion2", "X-Forwarded-Client-Cert", "DPoP"]
+# Names that models and their servers use, and that hold no secret.
+KEPT = ["tokens", "prompt_tokens", "max_num_batched_tokens", "token_ids", "stop_token_ids", "key_cache", "num_key_value_heads", "kv_cache_dtype",
+        "pin_memory", "spin", "bos_token", "eos_token", "num_experts_per_token", "pass_config", "bypass", "tokenizer_mode", "sigmoid",
+        "cache_salt", "keep_alive", "key_value_heads"]
+HEAD += "".join(f"{name}: canary-s-head{i}\r\n" for i, name in enumerate(HEADERS))
+HEAD += ("X-Json: {\"key\": \"api_key\", \"value\": \"canary-s-headjson1\", \"k\": \"v\"}\r\nX-List: [[\"jwt1\", \"canary-s-headjson2\"]]\r\n"
+         "X-Words: token1=canary-s-headwords; max_tokens=5\r\n")
+TRAILERS += "".join(f"{name}: canary-s-trailer{i}\r\n" for i, name in enumerate(HEADERS))
+
 
 def text_members():
     return {"summary": "canary-t-summary", "transcript": ["canary-t-transcript"], "canary-t-member": 1, "phone": 770001,
@@ -43,6 +58,15 @@ INFO = {
     "env": ["HF_TOKEN=canary-s-info9"], "cmd": ["--api-key", "canary-s-info10", "canary-s-info11"], "proxy": "http://u:canary-s-info12@h/",
     "passphrase": "canary-s-info13", "pat": "canary-s-info14", "accessToken": "canary-s-info15", "sessionCookies": ["canary-s-info16"],
     "headers": "Authorization: Bearer canary-s-info17", "dsn": "postgres://u:canary-s-info18@h/db", "pin_secret": 880001,
+    "more": {name: f"canary-s-name{i}" for i, name in enumerate(NAMES)}, "below": {name: [{"x": f"canary-s-below{i}"}] for i, name in enumerate(NAMES)},
+    "repr": "Args(" + ", ".join(f"{name}='canary-s-repr{i}'" for i, name in enumerate(NAMES)) + ")",
+    "lines": [f"{name}=canary-s-line{i} of two words" for i, name in enumerate(NAMES) if name.isidentifier()],
+    "pairs": [{"key": "api_key", "value": "canary-s-pair1"}, {"name": "Authorization", "val": "canary-s-pair2"}, {"k": "HF_TOKEN", "v": "canary-s-pair3"},
+              ["api_key", "canary-s-pair4"], ["jwt1", {"x": ["canary-s-pair5"]}], {"v": "canary-s-pair6", "k": "token1"},
+              {"name": "hf_token", "value": "canary-s-pair7", "source": "env"}, ["canary-s-pair8", "api_key2"], {"thing": "csrf", "other": 880002}],
+    "pairtexts": ['{"key": "api_key", "value": "canary-s-pairtext1"}', "[('Authorization', 'canary-s-pairtext2'), (b'x-api-key', b'canary-s-pairtext3')]",
+                  "Env(name='HF_TOKEN', value='canary-s-pairtext4', n=1)", '{"a": "{\\"k\\": \\"jwt1\\", \\"v\\": \\"canary-s-pairtext5\\"}"}'],
+    "kept": {name: f"canary-t-kept{i}" for i, name in enumerate(KEPT)}, "keptrepr": ", ".join(f"{name}='canary-t-reprkept{i}'" for i, name in enumerate(KEPT)),
     "note": "canary-t-info", "canary-t-infomember": {"x": "canary-t-info2"}}
 
 

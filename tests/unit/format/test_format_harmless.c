@@ -98,11 +98,44 @@ static bool secret(const char *name)
 
 static void test_secret_names(void **state)
 {
-    static const char *const yes[] = {"key", "--api-key", "OPENAI_API_KEY", "apiKey", "hf_token", "aws_access_key_id", "AWSSecretAccessKey", "passphrase",
-                                      "credentials", "Authorization", "sessionCookies", "pat", "x.auth.token", "ssl-keyfile-password", "X-Amz-Credential",
-                                      "api_keys", "jwt", "sig", "proxy_auth"},
-                            *const no[] = {"", "max_tokens", "tokenizer", "token_ids", "keyboard", "monkey", "path", "cache_salt", "model", "n_keep",
-                                           "request_id_nonce", "authors", "time_to_first_token_seconds", "spatial", "-", "passage"};
+    static const char *const yes[] = {
+        "key", "--api-key", "OPENAI_API_KEY", "apiKey", "hf_token", "aws_access_key_id", "AWSSecretAccessKey", "passphrase",
+        "credentials", "Authorization", "sessionCookies", "pat", "x.auth.token", "ssl-keyfile-password", "X-Amz-Credential",
+        "api_keys", "jwt", "sig", "proxy_auth",
+        /* digits, at the end of a word or for themselves */
+        "api_key2", "API_KEY2", "accessToken1", "passphrase2", "jwt1", "signature2", "token1", "--api-key2", "hf_token_2", "token_2_3", "key-1",
+        "oauth2token", "2token", "accessToken1Value", "password2", "Set-Cookie2", "cookie2", "token_v2", "key_old", "pwd3", "TOKEN2_NEW",
+        /* words in one */
+        "sessionid", "apikey", "APIKEY1", "authtoken", "accesstoken", "PGPASSWORD", "openaiapikey", "hftoken", "idtoken", "dbpassword",
+        "sshkey", "privatekey", "clientsecret", "userpass", "cookiejar", "kubeconfig", "KUBECONFIG", "netrc",
+        /* other names of theirs */
+        "creds", "csrf", "xsrf", "private_pem", "pem", "otp", "totp", "pin", "hmac", "sas", "authn", "auth_header", "keys", "psk", "mnemonic",
+        "connection_string", "webhook_url", "unlock_code", "recovery_codes", "hmac_sha256_key", "client_secret_b64", "htpasswd", "oauth",
+        "passWord", "pass_phrase", "KubeConfig", "netRC", "DPoP", "ssh-key", "headers", "default_headers"},
+    /* names of vLLM 0.33's and SGLang 0.5's options, configurations, variables and metrics, and of llama.cpp's server */
+                            *const no[] = {
+        "", "max_tokens", "tokenizer", "token_ids", "keyboard", "monkey", "path", "cache_salt", "model", "n_keep", "request_id_nonce",
+        "authors", "time_to_first_token_seconds", "spatial", "-", "passage",
+        "tokens", "num_tokens", "prompt_tokens", "completion_tokens", "max_num_batched_tokens", "--max-num-batched-tokens", "num_scheduled_tokens",
+        "max_completion_tokens", "min_tokens", "cached_tokens", "reasoning_tokens", "stop_token_ids", "bad_words_token_ids", "token_id",
+        "tokens_per_second", "num_speculative_tokens", "--num-lookahead-slots", "long_prefill_token_threshold", "skip_tokenizer_init",
+        "tokenizer_mode", "--tokenizer-revision", "tokenizer_pool_size", "detokenize", "tokens_predicted", "tokens_evaluated", "tokens_cached",
+        "key_cache", "key_cache_dtype", "key_value_heads", "num_key_value_heads", "kv_cache_dtype", "--kv-cache-dtype", "kv_transfer_config",
+        "kv_role", "kv_port", "k_cache", "v_cache", "cache_type_k", "--cache-type-k", "keys_per_block", "keep_alive", "--keep",
+        "pin_memory", "is_pin_memory_available", "VLLM_PIN_MEMORY", "spin", "spinning", "pinned", "pipeline_parallel_size", "--pipeline-parallel-size",
+        "pass_config", "passes", "compilation_config", "custom_passes", "bypass", "bos_token", "eos_token", "pad_token", "unk_token", "bos_token_id",
+        "add_bos_token", "num_experts_per_token", "bytes_per_token", "per_token", "time_per_output_token", "mean_time_per_output_token",
+        "vllm:prompt_tokens_total", "vllm:generation_tokens_total", "vllm:request_prompt_tokens_bucket", "vllm:time_to_first_token_seconds_sum",
+        "vllm:inter_token_latency_seconds", "vllm:kv_cache_usage_perc", "vllm:prefix_cache_hits_total", "llamacpp:prompt_tokens_total",
+        "llamacpp:predicted_tokens_seconds", "llamacpp:tokens_predicted_total", "sglang:num_used_tokens", "sglang:token_usage",
+        "default_generation_settings", "n_predict", "n_probs", "chat_template", "build_info", "total_slots", "n_ctx", "samplers", "grammar",
+        "seed", "temperature", "top_k", "sigma", "signal", "sigmoid", "design", "assign", "author", "VLLM_ATTENTION_BACKEND", "sliding_window",
+        "patch", "pattern", "dispatch", "parallel_config", "load_format", "quantization", "served_model_name", "trust_remote_code",
+        "response_role", "enable_auto_tool_choice", "tool_call_parser", "uvicorn_log_level", "allowed_origins", "ssl_certfile", "ssl_keyfile",
+        "ssl_ca_certs", "root_path", "middleware", "block_size", "gpu_memory_utilization", "swap_space", "enforce_eager", "rope_scaling",
+        "cudagraph_mode", "scheduling_policy", "data_parallel_rank", "side", "inside", "residual", "sasquatch", "otpm", "w4a8", "e5m2", "q4_0",
+        "cpu_offload_gb", "lora_modules", "tiktoken", "user_id", "client_id", "license", "database_url", "pass_through", "credo",
+        "--allowed-headers", "enable_request_id_headers"};
     size_t i;
 
     (void)state;
@@ -117,10 +150,49 @@ static void test_secret_names(void **state)
     assert_false(td_secret_header("X-Request-Id", 12));
 }
 
+static void test_secret_headers(void **state)
+{
+    static const char *const yes[] = {
+        "Set-Cookie2", "X-Cookie2", "X-Access-Token1", "X-Apikey1", "X-Passwd2", "X-Credentials2", "X-Goog-Signature1", "X-Sid", "X-Xsrf", "X-CSRF",
+        "X-CSRF-Token", "X-Amzn-Oidc-Data", "X-Amzn-Oidc-Accesstoken", "X-Api-Key-2", "X-Session", "Authentication-Info", "X-Forwarded-Client-Cert",
+        "X-Jwt-Assertion2", "X-Goog-Iap-Jwt-Assertion", "X-Hub-Signature-256", "X-Vault-Token", "DPoP", "X-Auth2-User", "X-Token1-Value"},
+                            *const no[] = {
+        "Content-Type", "X-Request-Id", "X-RateLimit-Remaining-Tokens", "X-Ratelimit-Limit-Tokens", "X-Prompt-Tokens", "X-First-Token-Ms",
+        "OpenAI-Processing-Ms", "Keep-Alive", "Server", "Date", "Transfer-Encoding", "Process-Time-Ms", "Access-Control-Allow-Origin", "Access-Control-Allow-Headers"};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof yes / sizeof *yes; i++)
+        if (!td_secret_header(yes[i], strlen(yes[i])))
+            fail_msg("%s is a secret header", yes[i]);
+    for (i = 0; i < sizeof no / sizeof *no; i++)
+        if (td_secret_header(no[i], strlen(no[i])))
+            fail_msg("%s is no secret header", no[i]);
+}
+
+/* Which words of a long name count: the last ones, however they are spelled. */
+static void test_long_names(void **state)
+{
+    char name[400];
+    size_t i;
+
+    (void)state;
+    for (i = 0; i + 6 < sizeof name; i++)
+        name[i] = "aA1b-"[i % 5];
+    strcpy(name + 390, "-token");
+    assert_true(secret(name));
+    assert_false(td_secret_name(name, 390));
+    memset(name, '7', sizeof name);
+    assert_false(td_secret_name(name, sizeof name));
+    memset(name, 'A', sizeof name);
+    assert_false(td_secret_name(name, sizeof name));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_order), cmocka_unit_test(test_header_values), cmocka_unit_test(test_strings), cmocka_unit_test(test_sentences), cmocka_unit_test(test_secret_names),
+        cmocka_unit_test(test_secret_headers), cmocka_unit_test(test_long_names),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -130,6 +130,17 @@ static void test_texts(void **state)
     check_text("password=", "password=");
     check_text("password", "password");
     check_text("secret=\"open", "secret=\"****");
+    check_text("token1=ab, API_KEY2: cd; max_tokens=5, 'jwt1': b'ef'", "token1=**, API_KEY2: **; max_tokens=5, 'jwt1': b'**'");
+    /* pairs */
+    check_text("{\"key\": \"api_key\", \"value\": \"ab, {c}\"}", "{\"key\": \"*******\", \"value\": \"*******\"}");
+    check_text("{\"value\": [\"a\", {\"b\": 12}], \"k\": \"hf_token\"}", "{\"value\": [\"*\", {\"*\": **}], \"k\": \"hf_token\"}");
+    check_text("{name: HF_TOKEN, value: abc}", "{name: HF_TOKEN, value: ***}");
+    check_text("don't ('api_key', 'it\\'s'), [\"a\", \"b\"]", "don't ('api_key', '*****'), [\"a\", \"b\"]");
+    check_text("[\"api_key\",\"a\\\"b\"] (x, y) ['k', 'v']", "[\"api_key\",\"****\"] (x, y) ['k', 'v']");
+    check_text("{\\\"k\\\":\\\"jwt1\\\",\\\"v\\\":\\\"a\\\"}", "{\\\"k\\\":\\\"jwt1\\\",\\\"v\\\":\\\"*\\\"}");
+    check_text("[[[[[[[[[[[[[[[[[[[\"api_key\",\"a\"]", "[[[[[[[[[[[[[[[[[[[\"api_key\",\"a\"]"); /* too deep */
+    check_text("(\"api_key\", \"open", "(\"api_key\", \"open");
+    check_text("]})(,[,:=\"'", "]})(,[,:=\"'");
 }
 
 static void check_command(const char *const *in, const char *want)

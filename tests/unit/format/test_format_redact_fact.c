@@ -47,6 +47,34 @@ static void test_secrets(void **state)
     check(false, "tap", "library", "\"/opt/key/lib.so\"", "\"/opt/key/lib.so\"");
 }
 
+/* What stands beside a secret's name is one. */
+static void test_pairs(void **state)
+{
+    (void)state;
+    check(false, "server", "info", "{\"a\":{\"key\":\"api_key\",\"value\":\"x\"},\"b\":{\"name\":\"Authorization\",\"val\":\"y z\"}}",
+          "{\"a\":{\"key\":\"*******\",\"value\":\"*\"},\"b\":{\"name\":\"Authorization\",\"val\":\"***\"}}");
+    check(false, "server", "info", "[{\"k\":\"HF_TOKEN2\",\"v\":[\"x\",{\"y\":3}]},{\"v\":\"x\",\"k\":\"jwt1\"},{\"any\":\"api_key\",\"thing\":\"x\"}]",
+          "[{\"k\":\"HF_TOKEN2\",\"v\":[\"*\",{\"y\":0}]},{\"v\":\"*\",\"k\":\"jwt1\"},{\"any\":\"api_key\",\"thing\":\"*\"}]");
+    check(false, "server", "info", "{\"name\":\"HF_TOKEN\",\"value\":\"x\",\"source\":\"y\",\"id\":\"z\"}",
+          "{\"name\":\"HF_TOKEN\",\"value\":\"*\",\"source\":\"*\",\"id\":\"z\"}");
+    check(false, "server", "info", "[[\"api_key\",\"x\"],[\"Authorization:\",\"x\"],[\"x\",\"hf_token\"],[\"api_key\",{\"a\":[\"x\",1]}]]",
+          "[[\"api_key\",\"*\"],[\"Authorization:\",\"*\"],[\"*\",\"hf_token\"],[\"api_key\",{\"a\":[\"*\",0]}]]");
+    /* in texts: JSON in a string, Python's words, in one another */
+    check(false, "server", "info", "[\"{\\\"key\\\":\\\"api_key\\\",\\\"value\\\":\\\"x\\\"}\"]",
+          "[\"{\\\"key\\\":\\\"*******\\\",\\\"value\\\":\\\"*\\\"}\"]");
+    check(false, "server", "info", "\"[('a', 'b'), ('authorization', 'Bearer x'), (b'x-api-key2', b'y')]\"",
+          "\"[('a', 'b'), ('authorization', '********'), (b'x-api-key2', b'*')]\"");
+    check(false, "server", "info", "\"E(env=[Env(name='HF_TOKEN', value='x', n=1), Env(name='PORT', value='1')])\"",
+          "\"E(env=[Env(name='HF_TOKEN', value='*', n=1), Env(name='PORT', value='1')])\"");
+    /* a word of a command line has a value with blanks */
+    check(false, "server", "command", "[\"env\",\"API_KEY2=x y\",\"PORT=1 2\",\"--token1=x y\",\"--api-key2\",\"x\",\"--port\",\"1\"]",
+          "[\"env\",\"API_KEY2=***\",\"PORT=1 2\",\"--token1=***\",\"--api-key2\",\"*\",\"--port\",\"1\"]");
+    /* no secret's name, or no pair */
+    check(false, "server", "info", "{\"name\":\"max_tokens\",\"value\":5,\"a\":[\"bos_token\",\"<s>\"],\"b\":[\"key\",\"value\"],\"c\":[\"q\",\"api_key\",\"v\"]}",
+          "{\"name\":\"max_tokens\",\"value\":5,\"a\":[\"bos_token\",\"<s>\"],\"b\":[\"key\",\"value\"],\"c\":[\"q\",\"api_key\",\"v\"]}");
+    check(false, "server", "info", "{\"role\":\"user\",\"content\":\"give me the token\"}", "{\"role\":\"user\",\"content\":\"give me the token\"}");
+}
+
 static void test_without_text(void **state)
 {
     (void)state;
@@ -62,7 +90,7 @@ static void test_without_text(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_secrets), cmocka_unit_test(test_without_text)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_secrets), cmocka_unit_test(test_pairs), cmocka_unit_test(test_without_text)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
