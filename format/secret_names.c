@@ -19,6 +19,7 @@ static const char *const INSIDE[] = {
     "secret", "password", "passwd", "passphrase", "passcode", "credential", "cookie", "apikey", "accesskey", "privatekey", "sshkey",
     "signingkey", "encryptionkey", "masterkey", "authkey", "authtoken", "accesstoken", "refreshtoken", "bearertoken", "sessiontoken",
     "sessionid", "sessionkey", "kubeconfig", "netrc", NULL};
+#define LEAST_INSIDE 5 /* bytes of the shortest */
 /* Secret at the end of a name; in a header anywhere. */
 static const char *const LAST[] = {"key", "token", "pwd", "dbpwd", "userpwd", "pw", "pat", "signature", "sig", "pass", "userpass", "session",
     "sid", "pin", "pem", "pfx", "assertion", "mnemonic", "headers", NULL};
@@ -97,10 +98,16 @@ static void split_words(const char *s, size_t n, struct words *w)
         end_word(w, &used);
 }
 
+/* Most differ in their first letter. */
+static bool same(const char *a, const char *b)
+{
+    return *a == *b && !strcmp(a, b);
+}
+
 static bool is_listed(const char *const *list, const char *word)
 {
     for (; *list; list++)
-        if (!strcmp(*list, word))
+        if (same(*list, word))
             return true;
     return false;
 }
@@ -111,7 +118,7 @@ static bool has_pair(const struct words *w)
 
     for (i = 1; i < w->n; i++)
         for (k = 0; k < sizeof PAIRS / sizeof *PAIRS; k++)
-            if (!strcmp(w->word[i - 1], PAIRS[k][0]) && !strcmp(w->word[i], PAIRS[k][1]))
+            if (same(w->word[i - 1], PAIRS[k][0]) && same(w->word[i], PAIRS[k][1]))
                 return true;
     return false;
 }
@@ -119,16 +126,17 @@ static bool has_pair(const struct words *w)
 /* Look at the words as one. */
 static bool is_joined_secret(const struct words *w)
 {
-    char all[NAME_MAX_BYTES + 1], *end = all;
+    char all[NAME_MAX_BYTES + 1], *end = all, *at;
     const char *const *part;
     size_t i;
 
     for (i = 0; i < w->n; i++)
         end = stpcpy(end, w->word[i]);
     *end = '\0';
-    for (part = INSIDE; *part; part++)
-        if (strstr(all, *part))
-            return true;
+    for (at = all; end - at >= LEAST_INSIDE; at++)
+        for (part = INSIDE; *part; part++)
+            if (at[0] == (*part)[0] && at[1] == (*part)[1] && !strncmp(at, *part, strlen(*part)))
+                return true;
     return is_listed(ANYWHERE, all);
 }
 
