@@ -9,12 +9,16 @@
 
 #include "common/clock.h"
 #include "common/fixture_lock.h"
+#include "common/fs.h"
+#include "common/hash.h"
 #include "common/invocation.h"
 #include "common/log.h"
+#include "common/pack_manifest.h"
 #include "gate/next_options.h"
 #include "gate/run.h"
 
 #define REPORT_NAME "differ.json"
+#define MANIFEST_MAX ((size_t)64 << 20)
 
 static int exit_code_of(const struct td_error *err)
 {
@@ -256,9 +260,35 @@ static cJSON *compare(const struct td_gate_options *o, const struct td_gate_item
     return report;
 }
 
+/* The hash of a fixture's manifest, which has the checksums of all else; of a pack of the manifest in
+ * it. Zeros where it cannot be read: replay says why. */
+static struct td_hash hash_manifest(const char *fixture)
+{
+    struct td_buf text = TD_BUF_INIT(MANIFEST_MAX);
+    struct td_hash hash = {0, 0};
+    char path[TD_PATH_MAX];
+
+    if (!td_fs_is_dir(fixture)) {
+        cJSON *manifest = td_pack_manifest(fixture, MANIFEST_MAX);
+        struct td_jw w;
+
+        td_jw_init(&w, &text, false);
+        if (manifest)
+            td_jw_value(&w, NULL, manifest);
+        cJSON_Delete(manifest);
+    } else if (!td_fs_join(path, sizeof path, fixture, "manifest.json", NULL)) {
+        td_fs_read_member(path, MANIFEST_MAX, &text, NULL);
+    }
+    if (text.len && !text.failed)
+        hash = td_hash_bytes(text.data, text.len);
+    td_buf_release(&text);
+    return hash;
+}
+
 cJSON *td_gate_judge(const struct td_gate_options *o, const struct td_gate_item *it)
 {
     const int64_t began_ns = td_clock_mono_ns();
+    const struct td_hash began_as = hash_manifest(it->fixture);
     static struct rounds r;
     struct td_error err = {0, ""};
     cJSON *report = NULL;
@@ -271,6 +301,13 @@ cJSON *td_gate_judge(const struct td_gate_options *o, const struct td_gate_item 
                 it->fixture);
     else if (!replay_all(o, it, &r, &err))
         report = compare(o, it, &r, &err);
+    if (report && strcmp(td_report_verdict(report), "broken") &&
+        !td_hash_eq(began_as, hash_manifest(it->fixture))) {
+        td_fail(&err, TD_EIO, "%.300s: it was replaced by another while it was judged; run the gate "
+                              "again, and leave it alone", it->fixture);
+        cJSON_Delete(report);
+        report = NULL;
+    }
     if (report)
         cJSON_ReplaceItemInObjectCaseSensitive(report, "tool", cJSON_CreateString(TD_GATE_TOOL));
     else
