@@ -89,7 +89,7 @@ static bool excuses(const cJSON *entry, const cJSON *report, const cJSON *lane)
     cJSON_ArrayForEach(f, findings) {
         was = td_json_get(td_json_get(accepted, "findings"), f->string);
         all = all && was &&
-              td_finding_within(lane->string, td_json_num(f, 0), td_json_num(was, 0));
+              td_finding_within(lane->string, f->string, td_json_num(f, 0), td_json_num(was, 0));
     }
     cJSON_ArrayForEach(f, td_json_get(accepted, "findings"))
         all = all && !td_finding_is_gone(report, lane->string, findings,

@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Note a finding; of two with one name the larger figure counts. NaN is beyond all measure. */
@@ -27,6 +28,11 @@ static double larger(double a, double b)
 }
 
 #define SHARE ", share of bad ops"
+#define TYPICAL ", typical error"
+
+static const struct { const char *name, *count; } WAYS[] = {{", NaN", "nan"}, {", Inf", "inf"}, {", unstable", NULL}};
+
+enum { N_WAYS = sizeof WAYS / sizeof *WAYS };
 
 static void name_group(const cJSON *group, char *out, size_t n)
 {
@@ -47,29 +53,48 @@ static bool is_bad_op_of(const cJSON *op, const cJSON *group)
            same_text(op, group, "m_class");
 }
 
-/* In which ways ops of a group are bad, beside their errors: a name for each. */
-static void find_ways(const cJSON *not_ok, const cJSON *group, const char *group_name, cJSON *out)
+static int by_size(const void *a, const void *b)
 {
-    static const char *const COUNTS[] = {"nan", "inf"};
-    static const char *const WAYS[] = {"NaN", "Inf", "unstable"};
-    bool found[3] = {false, false, false};
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static bool is_in_way(const cJSON *op, int way)
+{
+    return WAYS[way].count ? td_json_get_i64(td_json_get(op, "candidate"), WAYS[way].count, 0) > 0
+                           : strncmp(td_json_get_str(op, "why", ""), "unstable", 8) == 0;
+}
+
+/* The bad ops of a group one by one: their typical error, which a sample of the group (--max-ops) shows as well, unlike the largest;
+ * in which ways beside their errors they are bad, and which share of them. Without a list of ops the largest error stands in. */
+static void find_bad_ops(const cJSON *not_ok, const cJSON *group, const char *group_name, double largest, cJSON *out)
+{
+    double *error = calloc((size_t)cJSON_GetArraySize(not_ok) + 1, sizeof *error), score;
+    int64_t in_way[N_WAYS] = {0};
+    size_t n = 0;
     const cJSON *op;
     char name[500];
-    size_t i;
+    int i;
 
+    if (!error)
+        return; /* td_findings_of: a lane with fewer findings than were accepted is not excused */
     cJSON_ArrayForEach(op, not_ok) {
         if (!is_bad_op_of(op, group))
             continue;
-        for (i = 0; i < 2; i++)
-            if (td_json_get_i64(td_json_get(op, "candidate"), COUNTS[i], 0) > 0)
-                found[i] = true;
-        if (strncmp(td_json_get_str(op, "why", ""), "unstable", 8) == 0)
-            found[2] = true;
+        score = td_json_get_num(td_json_get(op, "candidate"), "score", largest);
+        error[n++] = isnan(score) ? INFINITY : score;
+        for (i = 0; i < N_WAYS; i++)
+            in_way[i] += is_in_way(op, i);
     }
-    for (i = 0; i < 3; i++) {
-        snprintf(name, sizeof name, "%s, %s", group_name, WAYS[i]);
-        if (found[i])
-            add(out, name, 0);
+    qsort(error, n, sizeof *error, by_size);
+    snprintf(name, sizeof name, "%s" TYPICAL, group_name);
+    add(out, name, n ? error[n / 2] : largest);
+    free(error);
+    for (i = 0; i < N_WAYS; i++) {
+        snprintf(name, sizeof name, "%s%s", group_name, WAYS[i].name);
+        if (in_way[i])
+            add(out, name, (double)in_way[i] / (double)n);
     }
 }
 
@@ -90,7 +115,8 @@ static void find_ops(const cJSON *ops, cJSON *out)
                               td_json_get_num(x, "new_rms", 0)));
         snprintf(share, sizeof share, "%s" SHARE, name);
         add(out, share, bad / (judged > bad ? judged : bad));
-        find_ways(td_json_get(ops, "not_ok"), x, name, out);
+        find_bad_ops(td_json_get(ops, "not_ok"), x, name,
+                     larger(td_json_get_num(x, "new_score", NAN), td_json_get_num(x, "new_rms", 0)), out);
     }
     cJSON_ArrayForEach(x, td_json_get(ops, "not_ok")) {
         const char *status = td_json_get_str(x, "status", "ok");
@@ -208,10 +234,31 @@ cJSON *td_findings_of(const cJSON *report, const char *lane)
     return out;
 }
 
-bool td_finding_within(const char *lane, double figure, double accepted)
+static bool ends_with(const char *name, const char *end)
 {
-    const double room = strcmp(lane, "ops") == 0 ? 2 : 1.25;
-    const bool less_is_the_same = strcmp(lane, "speed") == 0;
+    const size_t n = strlen(name), k = strlen(end);
+
+    return n >= k && strcmp(name + n - k, end) == 0;
+}
+
+static bool is_way(const char *name)
+{
+    int i = 0;
+
+    while (i < N_WAYS && !ends_with(name, WAYS[i].name))
+        i++;
+    return i < N_WAYS;
+}
+
+bool td_finding_within(const char *lane, const char *name, double figure, double accepted)
+{
+    const bool of_ops = strcmp(lane, "ops") == 0;
+    const double room = of_ops ? 2 : 1.25;
+    const bool less_is_the_same = strcmp(lane, "speed") == 0 || (of_ops && !ends_with(name, SHARE) && !ends_with(name, TYPICAL));
+
+    if (of_ops && is_way(name)) /* the typical error tells whether it is rare */
+        return true;
+
 
     return figure == accepted ||
            (figure <= accepted * room && (less_is_the_same || figure * 2 >= accepted));
@@ -237,7 +284,7 @@ bool td_finding_is_gone(const cJSON *report, const char *lane, const cJSON *now,
         name_group(group, group_name, sizeof group_name);
         snprintf(share, sizeof share, "%s" SHARE, group_name);
         if (is_of_group(name, group_name) && td_json_get_num(group, "judged", 0) > 0 &&
-            td_json_get_num(accepted, share, 0) >= 0.5)
+            td_json_get_num(accepted, is_way(name) ? name : share, 0) >= 0.5)
             return true;
     }
     return false;

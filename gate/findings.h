@@ -6,18 +6,20 @@
 #include "common/json.h"
 
 /* The findings of a lane: {"gptq_gemm 256x384 b4 g128 M=1 F16": 32.7, ...}. The figure grows with
- * how bad it is: the largest error of a group of ops, the share of its ops that are bad, the shift
- * of a score, the upper limit of a slowdown; 0 where there is nothing to measure (a fork, a
- * collapse, a crash, NaN among a group's outputs). An empty object: the lane's verdict rests on
+ * how bad it is: the largest error of a group of ops, the median error of its bad ops, the share of
+ * its ops that are bad, the share of these with NaN among their outputs, the shift of a score, the
+ * upper limit of a slowdown; 0 where there is nothing to measure (a fork, a collapse, a crash). An empty object: the lane's verdict rests on
  * nothing that could be named. The caller frees it. NULL: out of memory. */
 cJSON *td_findings_of(const cJSON *report, const char *lane);
-/* Is a finding with this figure the accepted one? Errors of ops vary from run to run by less than
- * twice (docs/verdicts.md, Ops), scores and speed by a quarter. A figure of less than half is
- * another fault, except in speed, where less is better. Infinity is like infinity alone. */
-bool td_finding_within(const char *lane, double figure, double accepted);
+/* Is a finding of this name and figure the accepted one? Errors of ops vary from run to run by less
+ * than twice (docs/verdicts.md, Ops), scores and speed by a quarter. A figure of less than half is
+ * another fault, except in speed, where less is better, and for the largest error of a group, which
+ * a sample of its ops (--max-ops) need not hold: there the median tells. Infinity is like infinity
+ * alone. */
+bool td_finding_within(const char *lane, const char *name, double figure, double accepted);
 /* Has an accepted finding vanished, so that what is found now is another fault? Of ops alone: the
- * group was judged again, most of its ops were bad when it was accepted, and now it lacks this
- * finding.
+ * group was judged again, most of its ops were bad (in this way) when it was accepted, and now it
+ * lacks this finding.
  *   now, accepted : the findings of this run's lane, and those that were accepted */
 bool td_finding_is_gone(const cJSON *report, const char *lane, const cJSON *now,
                         const cJSON *accepted, const char *name);

@@ -177,17 +177,56 @@ static void test_another_fault_in_the_same_groups_counts(void **state)
     cJSON_Delete(file);
 }
 
+/* Four ops of a group: the largest error is a rare one. --max-ops may leave it out, or all that became Inf. */
+static cJSON *sampled(const char *largest, double typical, const char *inf)
+{
+    cJSON *report = report_of(largest, "a", NOTE), *ops = cJSON_GetObjectItem(report, "ops");
+    char text[400];
+    int i;
+
+    cJSON_ReplaceItemInObject(cJSON_GetArrayItem(cJSON_GetObjectItem(ops, "groups"), 0), "bad", cJSON_CreateNumber(4));
+    for (i = 0; i < 4; i++) {
+        snprintf(text, sizeof text, "{\"kind\":\"gemm\",\"shape\":\"a\",\"m_class\":\"M=1\",\"status\":\"ok\","
+                 "\"result\":\"bad\",\"why\":\"error\",\"candidate\":{\"score\":%g,\"inf\":%s}}", typical, i ? "0" : inf);
+        cJSON_AddItemToArray(cJSON_GetObjectItem(ops, "not_ok"), parse(text));
+    }
+    return report;
+}
+
+static void test_a_sample_lacks_what_is_rare(void **state)
+{
+    cJSON *report = sampled("\"Infinity\"", 20, "1"), *file = accepted_of(report, TODAY);
+
+    (void)state;
+    cJSON_Delete(report);
+    assert_int_equal(exit_with(file, TODAY, sampled("\"Infinity\"", 20, "1")), 0);
+    assert_int_equal(exit_with(file, TODAY, sampled("25", 18, "0")), 0);
+    assert_int_equal(exit_with(file, TODAY, sampled("25", 5, "0")), 1);
+    cJSON_Delete(file);
+    report = sampled("56", 17, "0");
+    file = accepted_of(report, TODAY);
+    cJSON_Delete(report);
+    assert_int_equal(exit_with(file, TODAY, sampled("25", 18, "0")), 0);
+    assert_int_equal(exit_with(file, TODAY, sampled("150", 18, "0")), 1);
+    assert_int_equal(exit_with(file, TODAY, sampled("56", 18, "1")), 1); /* a way of its own */
+    cJSON_Delete(file);
+}
+
 /* Less slow is no other fault; a score that shifts less is. */
 static void test_less_than_half_is_another_fault_but_in_speed(void **state)
 {
     (void)state;
-    assert_true(td_finding_within("speed", 3, 20));
-    assert_false(td_finding_within("scores", 0.1, 5));
-    assert_true(td_finding_within("scores", 4, 5));
-    assert_false(td_finding_within("ops", 3, 20));
-    assert_true(td_finding_within("ops", INFINITY, INFINITY));
-    assert_false(td_finding_within("ops", 1e30, INFINITY));
-    assert_true(td_finding_within("tokens", 0, 0));
+    assert_true(td_finding_within("speed", "p", 3, 20));
+    assert_false(td_finding_within("scores", "p", 0.1, 5));
+    assert_true(td_finding_within("scores", "p", 4, 5));
+    assert_false(td_finding_within("ops", "g, typical error", 3, 20));
+    assert_true(td_finding_within("ops", "g, typical error", INFINITY, INFINITY));
+    assert_false(td_finding_within("ops", "g, typical error", 1e30, INFINITY));
+    assert_false(td_finding_within("ops", "g, share of bad ops", 0.1, 0.9));
+    assert_true(td_finding_within("ops", "g", 3, 20)); /* the largest of fewer ops is smaller */
+    assert_false(td_finding_within("ops", "g", 50, 20));
+    assert_true(td_finding_within("ops", "g, Inf", 0.01, 0.2));
+    assert_true(td_finding_within("tokens", "p", 0, 0));
 }
 
 /* A report whose text alone shows damage: logprobs this far apart, this many prompts at clear calls. */
@@ -332,6 +371,7 @@ int main(void)
         cmocka_unit_test(test_other_numbers_of_the_same_sentence_are_excused),
         cmocka_unit_test(test_nothing_else_is_excused),
         cmocka_unit_test(test_another_fault_in_the_same_groups_counts),
+        cmocka_unit_test(test_a_sample_lacks_what_is_rare),
         cmocka_unit_test(test_less_than_half_is_another_fault_but_in_speed),
         cmocka_unit_test(test_damage_is_accepted_as_far_as_it_went),
         cmocka_unit_test(test_a_crash_is_no_error),
