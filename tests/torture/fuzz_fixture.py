@@ -3,6 +3,7 @@
 
 SPDX-License-Identifier: Apache-2.0
 usage: BIN=... [SAN=...] [PROGRAMS="verify differ"] [KEEP=DIR] fuzz_fixture.py CASES SEED [FIRST]
+       fuzz_fixture.py numbers [EVERY [FIRST]]
 
 A case is a fixture that was read into its JSON lines, wire records and blobs, changed in one to three
 places, and written again so that every checksum fits. A change knows what a field is: paths, methods,
@@ -13,7 +14,8 @@ No program may crash, hang, take more memory than --max-memory says, end with a 
 not have, change its input or a file outside its folder, print a file outside, or connect to another
 place than the server on its command line. That server must be asked only for what generates text, and
 gets no second request in one. CASES from FIRST (0) on; case N of a seed is always the same. Prints what did
-not hold, with its case, then the count of cases and runs. KEEP: a folder for the fixtures that failed.
+not hold, with its case, then the count of cases and runs. `numbers`: each numeric member of each kind of
+line becomes each of a few huge numbers in turn (or each EVERYth of these cases). KEEP: a folder for the fixtures that failed.
 """
 import collections
 import copy
@@ -50,6 +52,13 @@ PROBES = {"/health", "/version", "/metrics", "/v1/models", "/props", "/slots", "
 
 
 # ---- a fixture in memory -------------------------------------------------------------------------------------------
+
+HUGE = "number 1e400"  # which json cannot write
+
+
+def as_json(v):
+    return json.dumps(v).replace(json.dumps(HUGE), "1e400").encode("utf-8", "surrogatepass")
+
 
 class Fixture:
     """lines: name -> list of frames, each a list of JSON values. wire: frames of [t, stream, dir, flags, bytes]."""
@@ -94,7 +103,7 @@ class Fixture:
                 if kind == 1:
                     raw = b"".join(struct.pack("<qIBBHI", t, s & 0xffffffff, d & 255, fl & 255, 0, lie.get("wire", len(b)) & 0xffffffff) + b for t, s, d, fl, b in piece)
                 else:
-                    raw = b"".join((v if isinstance(v, bytes) else json.dumps(v).encode("utf-8", "surrogatepass")) + b"\n" for v in piece)
+                    raw = b"".join((v if isinstance(v, bytes) else as_json(v)) + b"\n" for v in piece)
                 raw_len = lie.get("raw_len")
                 data += frame(lie.get("kind", kind), lie.get("number", i), lie.get("records", len(piece)), raw, raw_len)
             out[name] = data
@@ -115,7 +124,7 @@ class Fixture:
                     if key in fact and (type(fact[key]), fact[key]) == self.sane.get((name, key)):
                         fact[key] = new
         with open(folder + "/manifest.json", "wb") as f:
-            f.write(json.dumps(self.manifest).encode("utf-8", "surrogatepass"))
+            f.write(as_json(self.manifest))
         for name, what in self.raw.items():
             path = f"{folder}/{name}"
             what(path)
@@ -369,6 +378,36 @@ class Change:
                                 [40, 25, 16, 8, 9, 4, 5])[0]()
 
 
+NUMBERS = [HUGE, 1 << 63, 1 << 64, -1, 1e308, -(1 << 63), 0]
+
+
+def numeric_members(f):
+    """[(file, names that lead there)] of all numbers of a fixture; of a list the first, of equal lines the first."""
+    found = {}
+
+    def walk(node, file, line, path, steps):
+        if isinstance(node, bool) or not isinstance(node, (dict, list, int, float)):
+            return
+        if isinstance(node, (int, float)):
+            found.setdefault((file, path), (line, steps))
+        for k, v in node.items() if isinstance(node, dict) else enumerate(node[:1]) if isinstance(node, list) else ():
+            walk(v, file, line, path + (k,), steps + (k,))
+
+    walk(f.manifest, "manifest.json", None, (), ())
+    for name, pieces in f.lines.items():
+        for i, piece in enumerate(pieces):
+            for j, line in enumerate(piece):
+                walk(line, name, (i, j), (line.get("fact", line.get("kind")),) if isinstance(line, dict) else (), ())
+    return sorted(found.items(), key=repr)
+
+
+def put_number(f, file, line, steps, value):
+    node = f.manifest if line is None else f.lines[file][line[0]][line[1]]
+    for k in steps[:-1]:
+        node = node[k]
+    node[steps[-1]] = value
+
+
 # ---- evidence taken away -------------------------------------------------------------------------------------------
 
 def each(f, name, change):
@@ -613,10 +652,17 @@ class Fuzz:
         shutil.copytree(path, place + "/work/copy")
         return {name: run(command, place + "/work")[0] for name, command in commands(kind, self.server.url).items() if name in JUDGES.get(kind, ())}
 
-    def one(self, seed, case):
+    def numbers(self, every, first):
+        """Each number of the first four fixtures becomes each of NUMBERS. Returns the count of cases."""
+        rows = [(row, member, value) for row in self.bases.rows[:4] for member in numeric_members(self.bases.read[row[1]]) for value in NUMBERS]
+        for i, (row, member, value) in list(enumerate(rows))[first::every]:
+            self.one(0, i, row, (member, value))
+        return len(rows[first::every])
+
+    def one(self, seed, case, row=None, number=None):
         rng = random.Random(seed * 1000003 + case)
-        kind, path, base, new = rng.choice(self.bases.rows)
-        lacks = case % 4 == 3 and kind in LACKING
+        kind, path, base, new = row or rng.choice(self.bases.rows)
+        lacks = not number and case % 4 == 3 and kind in LACKING
         place = self.lay_out(base, new, None)
         outside = place + "/outside"
         f = copy.deepcopy(self.bases.read[path])
@@ -625,6 +671,10 @@ class Fuzz:
             name = rng.choice(sorted(LACKING[kind]))
             LACKING[kind][name](f)
             notes = [name]
+        elif number:
+            ((file, _), (line, steps)), value = number
+            put_number(f, file, line, steps, value)
+            notes = [f"{file} {line} {steps} = {value!r}"]
         else:
             change = Change(rng, outside, self.trap.port, f)
             notes = [change.any() for _ in range(rng.choice([1, 1, 2, 3]))]
@@ -691,11 +741,17 @@ class Fuzz:
 
 
 def main():
-    cases, seed, first = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 0
+    numbers = sys.argv[1] == "numbers"
+    if numbers:
+        cases, (seed, first) = 0, ([int(x) for x in sys.argv[2:]] + [1, 0][len(sys.argv) - 2:])
+    else:
+        cases, seed, first = ([int(x) for x in sys.argv[1:]] + [0])[:3]
     with tempfile.TemporaryDirectory(prefix="td-fuzz-") as work:
         fuzz = Fuzz(work)
         for case in range(first, first + cases):
             fuzz.one(seed, case)
+        if numbers:
+            cases = fuzz.numbers(seed, first)
         if os.environ.get("SHOW"):
             print(dict(sorted(fuzz.codes.items())))
     print(f"fuzz_fixture: {cases} cases, {fuzz.runs} runs, {len(fuzz.bad)} that did not hold")
