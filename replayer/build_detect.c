@@ -118,7 +118,7 @@ static bool find_in_folder(const char *dir, struct td_build *out)
         return snprintf(out->arg, sizeof out->arg, "%s", dir) < (int)sizeof out->arg;
     }
     if (exists_in(dir, "bin/python")) {
-        out->provider = "vllm";
+        out->provider = "torch";
         return !td_fs_join(out->arg, sizeof out->arg, dir, "bin/python", NULL);
     }
     n = scandir(dir, &names, is_library, alphasort);
@@ -188,10 +188,10 @@ static int detect_file(const char *path, const char *provider, struct td_build *
     struct bytes b = {NULL, 0};
     int rc;
 
-    if (provider ? !strcmp(provider, "vllm") : python && runs) {
+    if (provider ? !strcmp(provider, "torch") : python && runs) {
         if (!runs)
             return refuse(path, "cannot be executed, so it is no Python", err);
-        out->provider = "vllm";
+        out->provider = "torch";
         return TD_OK;
     }
     rc = td_fs_map(path, &b.data, &b.n, err);
@@ -241,9 +241,9 @@ static int detect_folder(const char *dir, struct td_build *out, struct td_error 
                    dir);
 }
 
-/* Find vllm_child.py in the nearest kernels/ above this program. In an installation and in the source
+/* Find torch_child.py in the nearest kernels/ above this program. In an installation and in the source
  * tree kernels/ lies next to bin/; other build folders of the tree lie deeper. */
-static int find_vllm_script(struct td_build *b, struct td_error *err)
+static int find_torch_script(struct td_build *b, struct td_error *err)
 {
     char at[TD_PATH_MAX], up[TD_PATH_MAX];
     int rc = td_fs_self_dir(at, sizeof at, err);
@@ -252,14 +252,14 @@ static int find_vllm_script(struct td_build *b, struct td_error *err)
         rc = td_fs_join(up, sizeof up, at, "..", err);
         memcpy(at, up, sizeof at);
         if (!rc &&
-            !td_fs_join(b->script, sizeof b->script, at, "kernels/providers/vllm_child.py", NULL) &&
+            !td_fs_join(b->script, sizeof b->script, at, "kernels/providers/torch_child.py", NULL) &&
             td_fs_exists(b->script))
             return TD_OK;
     }
     return rc ? rc
               : td_fail(err, TD_ENOTFOUND,
-                        "kernels/providers/vllm_child.py is not there beside the programs; "
-                        "provider vllm needs it (make install)");
+                        "kernels/providers/torch_child.py is not there beside the programs; "
+                        "provider torch needs it (make install)");
 }
 
 const char *td_build_own_provider(const char *provider)
@@ -298,7 +298,7 @@ int td_build_detect(const char *path, const char *provider, struct td_build *out
         return td_fail(err, TD_ELIMIT, "%.100s...: the path is too long", path);
     if (path && is_special_file(path))
         return td_fail(err, TD_EINVAL, "%s: neither a regular file nor a folder", path);
-    if (path && td_fs_is_dir(path) && !(provider && strcmp(provider, "vllm")))
+    if (path && td_fs_is_dir(path) && !(provider && strcmp(provider, "torch")))
         rc = detect_folder(path, out, err);
     else if (path && !td_fs_is_dir(path))
         rc = detect_file(path, provider, out, err);
@@ -310,7 +310,7 @@ int td_build_detect(const char *path, const char *provider, struct td_build *out
         out->provider = provider;
     else if (!out->provider)
         out->provider = "cpu";
-    return strcmp(out->provider, "vllm") ? TD_OK : find_vllm_script(out, err);
+    return strcmp(out->provider, "torch") ? TD_OK : find_torch_script(out, err);
 }
 
 /* ---- one hash of a build ------------------------------------------------------------------------------------------- */

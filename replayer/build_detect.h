@@ -6,7 +6,7 @@
 #include "common/fs.h"
 
 struct td_build {
-    const char *provider;      /* "lib", "ggml", "vllm", "simt", "cuda", "hip"; without a path
+    const char *provider;      /* "lib", "ggml", "torch", "simt", "cuda", "hip"; without a path
                                   "cpu", "ref", "simt"; static or borrowed */
     char arg[TD_PATH_MAX];     /* what the provider opens; "": nothing */
     char script[TD_PATH_MAX];  /* a provider in Python, which the interpreter `arg` runs;

@@ -50,7 +50,7 @@ static int start_build(const struct td_replay_options *o, const char *name, cons
 
     ro.provider = found->provider;
     ro.arg = found->arg[0] ? found->arg : NULL;
-    ro.prepare_ms = strcmp(found->provider, "cuda") ? 0 : COMPILE_MS;
+    ro.prepare_ms = strcmp(found->provider, "cuda") && strcmp(found->provider, "torch") ? 0 : COMPILE_MS;
     if (found->script[0]) {
         ro.program = found->arg;
         ro.script = found->script;

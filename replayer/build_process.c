@@ -158,6 +158,7 @@ static int say_hello(struct td_build_process *r, struct td_error *err)
         return td_fail(err, m.status, "%.470s", m.text);
     }
     snprintf(r->build, sizeof r->build, "%.255s", m.text);
+    r->on_gpu = m.flags & TD_PROTO_ON_GPU;
     return TD_OK;
 }
 

@@ -9,7 +9,7 @@
 
 struct td_build_process_options {
     const char *name;       /* "candidate", "baseline": for messages */
-    const char *provider;   /* "lib", "cpu", "ref", "ggml", "vllm", "cuda", "hip" */
+    const char *provider;   /* "lib", "cpu", "ref", "ggml", "torch", "cuda", "hip" */
     const char *arg;        /* path of the build, or NULL */
     const char *program;    /* executed with "--child FD"; NULL: replay-child beside this program */
     const char *script;     /* first argument of the program; NULL: none */
@@ -32,6 +32,7 @@ struct td_build_process {
     int64_t booked;         /* of all this, counted as this program's memory (common/memory.h) */
     uint32_t seq;
     int starts, crashes, hangs;
+    bool on_gpu;            /* TD_PROTO_ON_GPU */
     char build[256];        /* the build's description of itself, "" when it gives none */
     char condition[520];    /* of its device before and after the last td_build_process_time(), a
                                line each (provider.h, condition); "": not reported */

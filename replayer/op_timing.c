@@ -135,17 +135,18 @@ static int time_after_restart(struct td_build_process *side[2], const struct td_
     return rc;
 }
 
-static void add_method(cJSON *o, const char *provider)
+static void add_method(cJSON *o, const struct td_build_process *candidate)
 {
 #if defined(__x86_64__)
     const char *cold_by = "clflush";
 #else
     const char *cold_by = "sweep";
 #endif
-    bool cuda = !strcmp(provider, "cuda"), on_gpu = cuda || !strcmp(provider, "hip");
+    const char *provider = candidate->opt.provider;
+    bool hip = !strcmp(provider, "hip"), on_gpu = hip || !strcmp(provider, "cuda") || candidate->on_gpu;
 
-    cJSON_AddStringToObject(o, "start", on_gpu ? "places" : "process"); /* provider_gpu.c, renew */
-    cJSON_AddStringToObject(o, "clock", cuda ? "cuda-event" : on_gpu ? "hip-event" : "monotonic");
+    cJSON_AddStringToObject(o, "start", on_gpu ? "places" : "process"); /* provider_gpu.c, renew; torch_gpu_ops.py, renew */
+    cJSON_AddStringToObject(o, "clock", hip ? "hip-event" : on_gpu ? "cuda-event" : "monotonic");
     cJSON_AddStringToObject(o, "cold_by", on_gpu ? "sweep" : cold_by);
 }
 
@@ -173,7 +174,7 @@ int td_op_timing_measure(struct td_build_process *baseline, struct td_build_proc
     cJSON_AddNumberToObject(o, "starts", TD_OP_TIMING_STARTS);
     cJSON_AddNumberToObject(o, "runs_hot", series[0].runs);
     cJSON_AddNumberToObject(o, "runs_cold", series[1].runs);
-    add_method(o, candidate->opt.provider);
+    add_method(o, candidate);
     if ((device = td_device_condition_json(&condition[0], &condition[1])))
         cJSON_AddItemToObject(o, "device", device);
     if (rc) {

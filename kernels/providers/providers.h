@@ -10,7 +10,7 @@ enum td_provider_source {
     TD_PROVIDER_OF_BUILD  /* runs what the user names as a build */
 };
 
-/* The provider to run ops with in this process. NULL: unknown, or a program of its own (vllm). */
+/* The provider to run ops with in this process. NULL: unknown, or a program of its own (torch). */
 const struct td_provider *td_provider_find(const char *name);
 
 /* The name, in static storage, of the provider of that source whose name is the first n bytes of

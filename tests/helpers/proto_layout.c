@@ -1,5 +1,5 @@
 /* proto_layout.c - print where the fields of the child protocol's structs lie. Test 046 compares
- * the lines with kernels/providers/vllm_child.py, which writes the same structs in Python.
+ * the lines with kernels/providers/torch_child.py, which writes the same structs in Python.
  * SPDX-License-Identifier: Apache-2.0
  *
  * One line a field: "struct field offset size"; one line a struct: "struct size". */

@@ -61,33 +61,35 @@ def gemm(layer, dtype, a, w, bias=None, ld=0, symbol="onednn_mm"):
     tensor("out", "c", dtype, ENCODE[dtype](out))
 
 
-def nibbles(words, axis):
-    """Unpack eight 4-bit values from each word along axis, the lowest bits first."""
-    x = numpy.moveaxis(words.view(numpy.uint32), axis, -1)[..., None] >> numpy.arange(0, 32, 4, dtype=numpy.uint32) & 15
+def unpack(words, axis, bits=4):
+    """The values of so many bits in each word along axis, the lowest first."""
+    x = numpy.moveaxis(words.view(numpy.uint32), axis, -1)[..., None] >> numpy.arange(0, 32, bits, dtype=numpy.uint32) & (1 << bits) - 1
     return numpy.moveaxis(x.reshape(*x.shape[:-2], -1), -1, axis)
 
 
-def pack(x, axis):
+def pack(x, axis, bits=4):
     x = numpy.moveaxis(x.astype(numpy.uint32), axis, -1)
-    words = (x.reshape(*x.shape[:-1], -1, 8) << numpy.arange(0, 32, 4, dtype=numpy.uint32)).sum(-1).astype(numpy.uint32)
+    words = (x.reshape(*x.shape[:-1], -1, 32 // bits) << numpy.arange(0, 32, bits, dtype=numpy.uint32)).sum(-1).astype(numpy.uint32)
     return numpy.moveaxis(words, -1, axis).copy().view(numpy.int32)
 
 
-def int4(layer, dtype, a, qweight, qzeros, scales, group, bias=None, g_idx=None, ld=0):
-    """Tensors as in a GPTQ checkpoint, v1: zero points are stored minus one. The output is the one of
-    cpu_gemm_wna16, which rounds the weights to dtype."""
+def gptq(layer, dtype, a, qweight, qzeros, scales, group, bias=None, g_idx=None, ld=0, bits=4, zero_offset=1, symbol="cpu_gemm_wna16",
+         rounding=None):
+    """Tensors as in a GPTQ checkpoint; zero points are stored minus zero_offset. rounding: of the weights; None: to
+    dtype, "none": they are exact."""
     n, k = scales.shape[1], a.shape[1]
+    rounding = rounding or "weight-" + dtype.lower()
     groups = numpy.arange(k) // group if g_idx is None else g_idx
-    weight = (nibbles(qweight, 0).astype(float) - nibbles(qzeros, 1)[groups] - 1) * means(scales, dtype)[groups]
-    op("gptq_gemm", layer, "cpu_gemm_wna16", "weight-" + dtype.lower(), m=a.shape[0], n=n, k=k, bits=4, group_size=group,
-       zero_offset=1, act_order=int(g_idx is not None))
+    weight = (unpack(qweight, 0, bits).astype(float) - unpack(qzeros, 1, bits)[groups] - zero_offset) * means(scales, dtype)[groups]
+    op("gptq_gemm", layer, symbol, rounding, m=a.shape[0], n=n, k=k, bits=bits, group_size=group, zero_offset=zero_offset,
+       act_order=int(g_idx is not None))
     tensor("in", "a", dtype, a, ld)
     tensor("in", "qweight", "I32", qweight)
     tensor("in", "qzeros", "I32", qzeros)
     tensor("in", "scales", dtype, scales)
     if g_idx is not None:
         tensor("in", "g_idx", "I32", g_idx.astype(numpy.int32))
-    out = means(a, dtype) @ rounded(weight, dtype)
+    out = means(a, dtype) @ (weight if rounding == "none" else rounded(weight, dtype))
     if bias is not None:
         tensor("in", "bias", dtype, bias)
         out = out + means(bias, dtype)

@@ -50,7 +50,7 @@ def add_int4(ckpt, layer, names, m):
     parts = [[ckpt.get(f"{n}.{p}")[0] for n in names] for p in ("qweight", "qzeros", "scales")]
     qweight, qzeros, scales = (numpy.concatenate(p, axis=1) for p in parts)
     k = qweight.shape[0] * 8
-    raw_ops.int4(layer, "BF16", rows(m, k), qweight, qzeros, raw_ops.to_bf16(scales), k // scales.shape[0])
+    raw_ops.gptq(layer, "BF16", rows(m, k), qweight, qzeros, raw_ops.to_bf16(scales), k // scales.shape[0])
 
 
 def main(folder, n_layers=2):

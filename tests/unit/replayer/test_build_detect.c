@@ -50,7 +50,7 @@ static void expect(const char *path, const char *provider, const char *found, co
         fail_msg("%s: %s", path, err.msg);
     assert_string_equal(b.provider, found);
     assert_string_equal(b.arg, arg);
-    assert_int_equal(b.script[0] != '\0', !strcmp(found, "vllm"));
+    assert_int_equal(b.script[0] != '\0', !strcmp(found, "torch"));
 }
 
 /* The header of an ELF file of 64 bits, little-endian, and text behind it. Returns its size. */
@@ -120,9 +120,9 @@ static void test_files(void **state)
     expect(tdk, NULL, "lib", tdk);
     expect(no_name, NULL, "lib", no_name); /* whatever it is called, and though it can be executed */
     expect(put_library("d.simt.so", SIMT, sizeof SIMT), NULL, "simt", put_library("d.simt.so", SIMT, sizeof SIMT));
-    expect(python, NULL, "vllm", python);
-    expect(put("python3.11", "#!/bin/sh\n", 10, 0755), NULL, "vllm", put("python3.11", "#!/bin/sh\n", 10, 0755));
-    expect(put("wrapper", "#!/bin/sh\n", 10, 0755), "vllm", "vllm", put("wrapper", "#!/bin/sh\n", 10, 0755));
+    expect(python, NULL, "torch", python);
+    expect(put("python3.11", "#!/bin/sh\n", 10, 0755), NULL, "torch", put("python3.11", "#!/bin/sh\n", 10, 0755));
+    expect(put("wrapper", "#!/bin/sh\n", 10, 0755), "torch", "torch", put("wrapper", "#!/bin/sh\n", 10, 0755));
     expect(ggml, "lib", "lib", ggml);
     expect(NULL, NULL, "cpu", "");
     expect(NULL, "ref", "ref", "");
@@ -151,7 +151,7 @@ static void test_files_that_are_no_build(void **state)
     refused(put("o.o", bytes, elf(bytes, ET_REL, this_machine(), TDK, sizeof TDK), 0644), NULL, TD_EUNSUPPORTED, "an object file");
     refused(put("far.so", bytes, elf(bytes, ET_DYN, other, TDK, sizeof TDK), 0755), NULL, TD_EUNSUPPORTED, "for another kind of machine");
     refused(put("far.so", bytes, elf(bytes, ET_DYN, other, TDK, sizeof TDK), 0755), "lib", TD_EUNSUPPORTED, "for another kind of machine");
-    refused(put("notes", "words", 5, 0644), "vllm", TD_EUNSUPPORTED, "cannot be executed, so it is no Python");
+    refused(put("notes", "words", 5, 0644), "torch", TD_EUNSUPPORTED, "cannot be executed, so it is no Python");
 }
 
 static void test_our_own_with_an_argument(void **state)
@@ -190,7 +190,7 @@ static void test_folders(void **state)
     folder("venv/bin");
     put("venv/bin/python", "ELF", 3, 0755);
     snprintf(arg, sizeof arg, "%s/bin/python", venv);
-    expect(venv, NULL, "vllm", arg);
+    expect(venv, NULL, "torch", arg);
     expect(one, "ggml", "ggml", one); /* named: the provider finds its way */
     assert_int_equal(td_build_detect(empty, NULL, &b, &err), TD_ENOTFOUND);
     assert_non_null(strstr(err.msg, "--provider"));

@@ -1,9 +1,11 @@
-"""A fake of torch and of vLLM's CPU ops, in numpy: the part of both that
-kernels/providers/vllm_ops.py uses.
+"""A fake of torch and of vLLM's ops, in numpy: the part of both that torch_build.py, torch_cpu_ops.py
+and torch_gpu_ops.py of kernels/providers use.
 SPDX-License-Identifier: Apache-2.0
 
-Cases 046 and 047 run vLLM's child process on it. The ops compute in double and round once.
+Cases 046, 047 and 048 run the child of provider torch on it. The ops compute in double and round
+once.
 
+FAKE_GPU       1: a torch and a vLLM for GPUs (gpu.py); none: the same, and no GPU is found
 FAKE_CPU       avx2, avx512 (default) or amx: the CPU that torch.cpu reports; it decides which ops
                exist
 FAKE_LIBRARY   broken: vLLM's library cannot be loaded; gpu: it has no CPU ops; changed: an op has
@@ -21,6 +23,7 @@ __version__ = "0.0-fake"
 float32, float16, bfloat16 = "float32", "float16", "bfloat16"
 int32, int64, uint8, int8 = "int32", "int64", "uint8", "int8"
 STORED_AS = {bfloat16: "uint16"}
+GPU = os.environ.get("FAKE_GPU", "")
 CPU = os.environ.get("FAKE_CPU", "avx512")
 threads = os.cpu_count()
 
@@ -59,6 +62,59 @@ class Tensor:
     def contiguous(self):
         return Tensor(numpy.ascontiguousarray(self.x), self.dtype)
 
+    def __len__(self):
+        return len(self.x)
+
+    def dim(self):
+        return self.x.ndim
+
+    def numel(self):
+        return self.x.size
+
+    def element_size(self):
+        return self.x.itemsize
+
+    def data_ptr(self):
+        return self.x.__array_interface__["data"][0]
+
+    def numpy(self):
+        return self.x
+
+    def cuda(self):
+        return self.clone()
+
+    def clone(self):
+        return Tensor(self.x.copy(), self.dtype)
+
+    def view(self, *how):
+        if isinstance(how[0], str):
+            return Tensor(self.x.view(STORED_AS.get(how[0], how[0])), how[0])
+        return self.reshape(*how)
+
+    def reshape(self, *shape):
+        return Tensor(self.x.reshape(*shape), self.dtype)
+
+    def __getitem__(self, where):
+        where = tuple(w.x if isinstance(w, Tensor) else w for w in where) if isinstance(where, tuple) else where
+        return Tensor(self.x[where], self.dtype)
+
+    def __mul__(self, other):
+        out = empty(self.shape, self.dtype)
+        out.set(self.values() * (other.values() if isinstance(other, Tensor) else other))
+        return out
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, n):
+        return Tensor(self.x // n)
+
+    def add_(self, other):
+        self.set(self.values() + other.values())
+        return self
+
+    def zero_(self):
+        self.x[...] = 0
+
     def t(self):
         return Tensor(self.x.T, self.dtype)
 
@@ -80,10 +136,13 @@ class Tensor:
         return out
 
     def copy_(self, other):
-        self.set(other.values())
+        if self.dtype == other.dtype:
+            self.x[...] = other.x
+        else:
+            self.set(other.values())
 
 
-def empty(shape, dtype):
+def empty(shape, dtype, device=None):
     return Tensor(numpy.zeros(shape, dtype=STORED_AS.get(dtype, dtype)), dtype)
 
 
@@ -229,7 +288,16 @@ def load_library(path):
         setattr(ops._C, name, types.SimpleNamespace(default=Kernel(globals()[name], n + (how == "changed"))))
 
 
-ops = types.SimpleNamespace(_C=Library(), load_library=load_library)
+def load_gpu_library(path):
+    import torch.gpu
+
+    torch.gpu.load(path, ops._C)
+
+
+ops = types.SimpleNamespace(_C=Library(), load_library=load_gpu_library if GPU else load_library)
 cpu = types.SimpleNamespace(_is_avx512_supported=lambda: CPU != "avx2", _is_avx512_bf16_supported=lambda: CPU == "amx",
                             _is_amx_tile_supported=lambda: CPU == "amx", _is_amx_fp16_supported=lambda: False)
+version = types.SimpleNamespace(cuda="13.0" if GPU else None, hip=None)
+if GPU:
+    from torch.gpu import arange, cuda, equal, full, nn, zeros  # noqa: F401
 backends = types.SimpleNamespace(cpu=types.SimpleNamespace(get_cpu_capability=lambda: "AVX2" if CPU == "avx2" else "AVX512"))

@@ -20,7 +20,7 @@ def gemm(layer, dtype, m, n, k, bias=False, ld=0):
 
 
 def int4(layer, dtype, m, n, k, group, bias=False, zero=8, ld=0, **more):
-    raw_ops.int4(layer, dtype, normal(dtype, m, k), raw_ops.pack(rng.integers(0, 16, (k, n)), 0),
+    raw_ops.gptq(layer, dtype, normal(dtype, m, k), raw_ops.pack(rng.integers(0, 16, (k, n)), 0),
                  raw_ops.pack(numpy.full((k // group, n), zero - 1), 1),
                  raw_ops.ENCODE[dtype](rng.uniform(0.001, 0.02, (k // group, n))), group, normal(dtype, n) if bias else None,
                  ld=ld, **more)

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""vllm_child.py - the program of provider vllm: it runs vLLM's kernels for `replay`, in the Python of the user's venv.
+"""torch_child.py - the program of provider torch: it runs vLLM's kernels for `replay`, in the Python of the user's venv.
 SPDX-License-Identifier: Apache-2.0
 
-`replay` starts PYTHON vllm_child.py --child FD and speaks the protocol of replayer/child_protocol.h with it. This
+`replay` starts PYTHON torch_child.py --child FD and speaks the protocol of replayer/child_protocol.h with it. This
 program does for vLLM what replayer/child/child_serve.c does for libraries, by the same rules: every tensor that the
 build touches lies in a guarded copy, outputs are poisoned before each run, and the shared arena is only
-read from and written to between runs. vllm_ops.py decides how vLLM runs an op.
+read from and written to between runs. torch_cpu_ops.py and torch_gpu_ops.py decide how vLLM
+runs an op.
 
-There are two processes, because loading torch takes seconds and a timed op starts its builds anew ten
+There are two processes, because loading torch takes seconds and a timed op starts its builds anew eight
 times. A keeper loads the build once. Each start or restart is a worker: a fork of the keeper in which
-nothing was computed yet, with the heap moved by a random distance. When a worker ends, the keeper ends in
+nothing was computed yet, with the heap moved by a random distance. On a GPU the worker stays, since to start CUDA
+takes seconds too, and moves what it allocates there. When a worker ends, the keeper ends in
 the same way (by the same signal), so that the parent sees how."""
 import array
 import ctypes
@@ -20,13 +22,14 @@ import resource
 import signal
 import socket
 import sys
-import time
+
+from torch_build import LoadError, Unsupported, open_build
 
 MAGIC, VERSION = 0x4F525054, 7
 MAX_REPEATS, ARENA_MAX = 64, 1 << 36
 HELLO, ARENA, RUN, PREPARE, TIME, RELEASE, RESTART, BYE = range(1, 9)
 OK, UNSUPPORTED, FAILED, NO_MEMORY = range(4)
-GUARD, COLD = 1, 2
+GUARD, COLD, LAST, ON_GPU = 1, 2, 4, 16
 STAGE_IDLE, STAGE_LOAD, STAGE_PREPARE, STAGE_RUN, STAGE_FETCH, STAGE_RELEASE = range(6)
 TD_EINVAL, TD_EXIT_OK, TD_EXIT_USAGE, TD_EXIT_BROKEN = -3, 0, 2, 4
 RESTART_EXIT = 75                        # a worker exits so to ask its keeper for another
@@ -92,8 +95,18 @@ class Tensor:
 
 
 class Op:
-    def __init__(self, kind, attrs, inputs, out):
-        self.kind, self.attrs, self.inputs, self.out = kind, attrs, inputs, out
+    """act_rounding, symbol, layout: of the kernel that was recorded."""
+
+    def __init__(self, head, inputs, out):
+        self.kind, self.act_rounding = head.kind.decode(), head.act_rounding.decode()
+        self.symbol, self.layout = head.symbol.decode(), head.layout.decode()
+        self.attrs = {a.name.decode(): a.value for a in head.attrs[:head.n_attrs]}
+        self.inputs, self.out = inputs, out
+
+    def at(self, inputs, out):
+        other = object.__new__(Op)
+        other.__dict__.update(self.__dict__, inputs=inputs, out=out)
+        return other
 
     def get(self, role):
         return next((t for t in self.inputs if t.role == role), None)
@@ -116,8 +129,7 @@ def unpack(head, base, size, images):
         raise Refused(f"the arena does not begin as version {VERSION} of the child protocol does")
     if not 0 <= head.n_attrs <= MAX_ATTRS or not 0 <= head.n_in <= MAX_TENSORS:
         raise Refused(f"an op with {head.n_attrs} attributes and {head.n_in} inputs")
-    return Op(head.kind.decode(), {a.name.decode(): a.value for a in head.attrs[:head.n_attrs]},
-              [tensor_in(t, base, size, 1) for t in head.inputs[:head.n_in]], tensor_in(head.out, base, size, images))
+    return Op(head, [tensor_in(t, base, size, 1) for t in head.inputs[:head.n_in]], tensor_in(head.out, base, size, images))
 
 
 # ---- guarded memory, as replayer/child/guard.c -------------------------------------------------------------------------------
@@ -191,18 +203,24 @@ PATTERNS = {"F16": (0x7E00, 0x9155, 2), "BF16": (0x7FC0, 0xBA2B, 2), "F32": (0x7
             "F64": (0x7FF8000000000000, 0xBF45540000000000, 8)}
 
 
-def poison(t, repeat):
-    even, odd, width = PATTERNS.get(t.dtype, (0xA5, 0x5A, 1))
-    pattern = (odd if repeat & 1 else even).to_bytes(width, "little")
-    ctypes.memmove(t.data, pattern * (t.size // width) + b"\xa5" * (t.size % width), t.size)
+def pattern_of(dtype, repeat):
+    """The bytes of one element."""
+    even, odd, width = PATTERNS.get(dtype, (0xA5, 0x5A, 1))
+    return (odd if repeat & 1 else even).to_bytes(width, "little")
+
+
+def poison(t, pattern):
+    ctypes.memmove(t.data, pattern * (t.size // len(pattern)) + b"\xa5" * (t.size % len(pattern)), t.size)
 
 
 # ---- the worker --------------------------------------------------------------------------------------------------------
 
 class Worker:
-    def __init__(self, sock, build, unsupported):
-        self.sock, self.build, self.unsupported = sock, build, unsupported
-        self.hello = False
+    """build: a torch_build.Build, or the LoadError that says why there is none."""
+
+    def __init__(self, sock, build):
+        self.sock, self.build = sock, build
+        self.hello = self.spent = False
         self.head, self.base, self.size = None, 0, 0
         self.guards = [Guard() for _ in range(MAX_TENSORS + 1)]
         self.op = self.source = self.plan = self.sweep = None
@@ -236,7 +254,7 @@ class Worker:
             inputs.append(t.at(g.place(t.role, t.size, t.align, guard)))
             ctypes.memmove(inputs[-1].data, t.data, t.size)
         out = s.out.at(self.guards[MAX_TENSORS].place(s.out.role, s.out.size, s.out.align, guard))
-        self.op = Op(s.kind, s.attrs, inputs, out)
+        self.op = s.at(inputs, out)
 
     def prepare(self):
         plan = self.build.plan(self.op)
@@ -254,14 +272,15 @@ class Worker:
         return self.guards[MAX_TENSORS].check()
 
     def run_once(self, plan, repeat, m):
-        out = self.op.out
-        poison(out, repeat)
+        out, pattern = self.op.out, pattern_of(self.op.out.dtype, repeat)
+        poison(out, pattern)
+        plan.poison(pattern)
         self.stage(STAGE_RUN, repeat)
         plan.run()
         self.stage(STAGE_FETCH, repeat)
-        plan.fetch()
+        found = plan.fetch()
         ctypes.memmove(self.source.out.data + image_stride(out.size) * repeat, out.data, out.size)
-        found = self.trespass()
+        found = found or self.trespass()
         if found:
             answer(m, FAILED, found)
 
@@ -291,18 +310,7 @@ class Worker:
         if not self.plan:
             raise Refused("TIME without PREPARE")
         self.stage(STAGE_RUN)
-        run, now = self.plan.run, time.monotonic_ns
-        if m.flags & COLD:
-            for _ in range(iterations):
-                self.make_cold()
-                start = now()
-                run()
-                m.ns += now() - start
-            return
-        start = now()
-        for _ in range(iterations):
-            run()
-        m.ns = now() - start
+        m.ns = self.plan.time(iterations, self.make_cold if m.flags & COLD else None)
 
     def make_cold(self):
         """Push the op out of the caches by reading a large buffer. Its packed weights lie in memory that only the
@@ -314,13 +322,20 @@ class Worker:
 
     def serve_hello(self, m):
         provider, m.text = m.provider.decode(), b""
-        if provider != "vllm":
-            answer(m, TD_EINVAL, f'no provider "{provider}"; vllm_child.py has vllm')
+        if provider != "torch":
+            answer(m, TD_EINVAL, f'no provider "{provider}"; torch_child.py has torch')
         elif isinstance(self.build, Exception):
             answer(m, self.build.code, str(self.build))
         else:
-            answer(m, OK, self.build.words)
+            self.start_build(m)
+
+    def start_build(self, m):
+        try:
+            answer(m, OK, self.build.start())
+            m.flags = ON_GPU if self.build.on_gpu else 0
             self.hello = True
+        except LoadError as e:
+            answer(m, e.code, str(e))
 
     def take_arena(self, m, fd):
         self.plan = self.head = None
@@ -349,15 +364,17 @@ class Worker:
             if m.type not in handlers:
                 raise Refused("a message of an unknown type")
             handlers[m.type](m)
-        except self.unsupported as e:
+        except Unsupported as e:
             answer(m, UNSUPPORTED, str(e))
         except Refused as e:
             answer(m, FAILED, str(e))
         except Exception as e:               # the build's: TORCH_CHECK, out of memory ...
             lacking = isinstance(e, MemoryError) or type(e).__name__ == "OutOfMemoryError" or "bad_alloc" in str(e)
             answer(m, NO_MEMORY if lacking else FAILED, f"{type(e).__name__}: {first_line(e)}")
+            self.spent = self.build.is_lost(e)
         finally:
             m.size = self.held()
+            m.flags = LAST if self.spent else 0
 
     def serve_release(self, m):
         self.plan = None
@@ -373,8 +390,14 @@ class Worker:
                 continue
             if fd >= 0:
                 os.close(fd)
-            if m.type in (BYE, RESTART):
-                return RESTART_EXIT if m.type == RESTART else TD_EXIT_OK
+            if m.type == BYE:
+                return TD_EXIT_OK
+            if m.type == RESTART and not self.build.on_gpu:
+                return RESTART_EXIT
+            if m.type == RESTART:
+                self.plan = None
+                self.build.renew()
+                continue
             self.answer_to(m)
             if self.head:
                 self.stage(STAGE_IDLE)
@@ -382,6 +405,8 @@ class Worker:
                 self.sock.send(bytes(m))
             except OSError:
                 return TD_EXIT_BROKEN
+            if self.spent:
+                return TD_EXIT_OK
 
 
 def answer(m, status, words):
@@ -454,18 +479,16 @@ def prepare_process(parent):
 
 def load_build():
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's own threads: no worker should start with others' around
-    import vllm_ops
-
     try:
-        return vllm_ops.Build(), vllm_ops.Unsupported
-    except vllm_ops.LoadError as e:
-        return e, vllm_ops.Unsupported
+        return open_build()
+    except LoadError as e:
+        return e
 
 
-def run_worker(fd, keeper, build, unsupported):
+def run_worker(fd, keeper, build):
     prepare_process(keeper)
     map_memory(PAGE * random.SystemRandom().randrange(1, 1 << 16), PROT_NONE, MAP_PRIVATE | MAP_ANON | MAP_NORESERVE)
-    return Worker(socket.socket(fileno=fd), build, unsupported).serve()
+    return Worker(socket.socket(fileno=fd), build).serve()
 
 
 def end_as(status):
@@ -480,12 +503,12 @@ def end_as(status):
 
 def run_keeper(fd):
     prepare_process(os.getppid())
-    build, unsupported = load_build()
+    build = load_build()
     keeper = os.getpid()
     while True:
         pid = os.fork()
         if pid == 0:
-            os._exit(run_worker(fd, keeper, build, unsupported))
+            os._exit(run_worker(fd, keeper, build))
         _, status = os.waitpid(pid, 0)
         if not os.WIFEXITED(status) or os.WEXITSTATUS(status) != RESTART_EXIT:
             end_as(status)
@@ -494,7 +517,7 @@ def run_keeper(fd):
 def main(argv):
     if len(argv) == 3 and argv[1] == "--child":
         return run_keeper(int(argv[2]))
-    sys.stderr.write("vllm_child.py: started by `replay --build PYTHON`, not by hand\n")
+    sys.stderr.write("torch_child.py: started by `replay --build PYTHON`, not by hand\n")
     return TD_EXIT_USAGE
 
 

@@ -1,67 +1,35 @@
-"""vllm_ops.py - how vLLM runs an op on this CPU: which library, which kernel, which layout of weights.
+"""torch_cpu_ops.py - how a vLLM for CPUs runs an op: which library, which kernel, which layout of weights.
 SPDX-License-Identifier: Apache-2.0
 
-Importing vLLM's Python takes ten seconds and more, so only its library of kernels is loaded. What vLLM's
-Python would decide is decided here as vLLM 0.32 decides it; beside each rule stands the name of the
-function that it comes from. Before a kernel is used, the number of its arguments is compared with that of
-0.32's. Needs numpy and torch."""
-import ctypes
-import glob
+What vLLM's Python would decide is decided here as vLLM 0.32 decides it; beside each rule stands the name
+of the function that it comes from. Before a kernel is used, the number of its arguments is compared with
+that of 0.32's."""
 import importlib.util
 import os
 import platform
-import re
 
-TD_EINVAL, TD_ENOTFOUND, TD_EUNSUPPORTED = -3, -9, -10
-
-
-class LoadError(Exception):
-    """There is no build to run. code: an enum td_code."""
-
-    def __init__(self, code, sentence):
-        super().__init__(sentence)
-        self.code = code
-
-
-class Unsupported(Exception):
-    """vLLM cannot run this op here; the sentence is the reason."""
+import torch_build
+from torch_build import TD_EUNSUPPORTED, LoadError, Unsupported, need, words_of
 
 
 # ---- the build ---------------------------------------------------------------------------------------------------------
 
-class Build:
-    """vLLM's library for this CPU, loaded into this process. words: its description, for reports."""
+class Build(torch_build.Build):
+    """vLLM's library for this CPU."""
 
-    def __init__(self):
-        try:
-            import torch
-        except ImportError as e:
-            raise LoadError(TD_ENOTFOUND, f"this Python cannot import torch ({e}); --build wants the Python of the venv with vLLM")
-        spec = importlib.util.find_spec("vllm")
-        if not spec or not spec.submodule_search_locations:
-            raise LoadError(TD_ENOTFOUND, "this Python has no vllm; --build wants the Python of the venv with vLLM")
-        self.torch = torch
-        self.folder = list(spec.submodule_search_locations)[0]
-        self.dtypes = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I32": torch.int32}
+    def __init__(self, torch, folder):
+        super().__init__(torch, folder)
         self.amx = cpu_has(torch, "_is_amx_tile_supported")
         if self.amx and hasattr(torch.cpu, "_init_amx"):
             torch.cpu._init_amx()  # Linux allows AMX once asked; cpu_gemm_wna16 does not ask, and dies of SIGILL
         self.max_threads = torch.get_num_threads()
-        self.library = self.load_library()
+        self.load_library(self.wanted_library(), "_C")  # as CpuPlatform.import_kernels; older releases have only _C
         self.words = f"vLLM {self.version()}, torch {torch.__version__}, {self.cpu()}, {self.library}"
         if not self.has("create_onednn_mm_handler", "cpu_gemm_wna16"):
             raise LoadError(TD_EUNSUPPORTED, f"{self.words}: has no CPU kernels of linear layers; is it a build for GPUs?")
 
-    def load_library(self):
-        """As CpuPlatform.import_kernels: a library for each instruction set; older releases have only _C."""
-        for name in (self.wanted_library(), "_C"):
-            for path in sorted(glob.glob(os.path.join(self.folder, name + ".*so"))):
-                try:
-                    self.torch.ops.load_library(path)
-                except OSError as e:
-                    raise LoadError(TD_EUNSUPPORTED, f"{path}: {e}")
-                return os.path.basename(path)
-        raise LoadError(TD_ENOTFOUND, f"{self.folder} has no _C library; this vLLM was installed without its kernels")
+    def start(self):
+        return self.words
 
     def wanted_library(self):
         if platform.machine() != "x86_64" or (cpu_has(self.torch, "_is_avx512_supported") and
@@ -69,18 +37,8 @@ class Build:
             return "_C"
         return "_C_AVX512" if cpu_has(self.torch, "_is_avx512_supported") else "_C_AVX2"
 
-    def version(self):
-        try:
-            with open(os.path.join(self.folder, "_version.py")) as f:
-                return re.search(r"__version__ = .*?'([^']*)'", f.read()).group(1)
-        except (OSError, AttributeError):
-            return "(unknown version)"
-
     def cpu(self):
         return self.torch.backends.cpu.get_cpu_capability() + (" AMX" if self.amx else "")
-
-    def has(self, *names):
-        return any(hasattr(self.torch.ops._C, n) for n in names)
 
     def kernel(self, name, n_args):
         if not self.has(name):
@@ -106,48 +64,12 @@ class Build:
             raise Unsupported(f"vLLM's kernels run gptq_gemm and gemm here, no {op.kind}")
         return choose(self, op)
 
-    # -- tensors
-
-    def tensor(self, t):
-        """A torch tensor over the memory of t."""
-        if t.dtype not in self.dtypes:
-            raise Unsupported(f"{t.role}: no kernel for {t.dtype}")
-        dtype = self.dtypes[t.dtype]
-        if not t.size:
-            return self.torch.empty(t.shape, dtype=dtype)
-        flat = self.torch.frombuffer((ctypes.c_char * t.size).from_address(t.data), dtype=dtype)
-        return flat.as_strided(t.shape, t.strides)
-
 
 def cpu_has(torch, test):
     return bool(getattr(torch.cpu, test, lambda: False)())
 
 
-def words_of(t):
-    """An I32 or U32 tensor as numpy's uint32, dense."""
-    import numpy
-
-    if t.dtype not in ("I32", "U32"):
-        raise Unsupported(f"{t.role}: {t.dtype} where a checkpoint has I32")
-    flat = numpy.frombuffer((ctypes.c_char * t.size).from_address(t.data), dtype=numpy.uint32)
-    return numpy.lib.stride_tricks.as_strided(flat, t.shape, [4 * s for s in t.strides])
-
-
-def need(op, *roles):
-    for role in roles:
-        if not op.get(role):
-            raise Unsupported(f"{op.kind} without {role}")
-    return [op.get(role) for role in roles]
-
-
-class Plan:
-    """One op, ready to be prepared and run. rounding: what the kernel rounds before it multiplies, in the words
-    of docs/format.md."""
-    rounding = "none"
-
-    def __init__(self, build, op):
-        self.build, self.op = build, op
-
+class Plan(torch_build.Plan):
     def load_rows(self):
         """Make tensors for a and c. Kernels write dense rows; an output with gaps is written by fetch()."""
         self.a, self.c = self.build.tensor(self.op.get("a")), self.build.tensor(self.op.out)

@@ -1,0 +1,205 @@
+"""The part of the fake torch that a build for GPUs uses: tensors "on the GPU" lie in this process.
+SPDX-License-Identifier: Apache-2.0
+
+The layouts are invented, but for the order of Marlin's scales: an operator undoes what its own repacking
+operator did, so that only a plan that calls both rightly is right.
+
+TD_MISBEHAVE   as in __init__.py; also lost: the GPU is gone after the first call"""
+import os
+import types
+
+import numpy
+import torch
+from torch import Tensor, empty, groups_to_rows, misbehave, product, put
+
+
+def full(shape, value, dtype, device=None):
+    return Tensor(numpy.full(shape, value, dtype=dtype))
+
+
+def zeros(shape, dtype, device=None):
+    return empty(shape, dtype)
+
+
+def arange(n, dtype):
+    return Tensor(numpy.arange(n, dtype=dtype))
+
+
+def equal(a, b):
+    return a.x.tobytes() == b.x.tobytes()
+
+
+def linear(a, w, bias):
+    out = empty((a.shape[0], w.shape[0]), a.dtype)
+    put(out, product(a.values(), w.values().T, bias), misbehave(a))
+    return out
+
+
+def pad(x, how):
+    widths = [(0, 0)] * (x.dim() - len(how) // 2) + [tuple(how[i:i + 2]) for i in range(len(how) - 2, -1, -2)]
+    return Tensor(numpy.pad(x.x, widths), x.dtype)
+
+
+nn = types.SimpleNamespace(functional=types.SimpleNamespace(linear=linear, pad=pad))
+
+
+class Event:
+    """Events are a millisecond apart for each graph between them."""
+    replays = 0
+
+    def __init__(self, enable_timing):
+        assert enable_timing
+
+    def record(self):
+        self.at = Event.replays
+
+    def synchronize(self):
+        pass
+
+    def elapsed_time(self, end):
+        return float(end.at - self.at)
+
+
+class CUDAGraph:
+    def replay(self):
+        Event.replays += 1
+
+
+class graph:
+    def __init__(self, g):
+        pass
+
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *error):
+        pass
+
+
+cuda = types.SimpleNamespace(is_available=lambda: torch.GPU == "1", synchronize=lambda: None, get_device_name=lambda i: "fake GPU",
+                             get_device_properties=lambda i: types.SimpleNamespace(multi_processor_count=4), Event=Event,
+                             CUDAGraph=CUDAGraph, graph=graph, empty_cache=lambda: None)
+
+
+# ---- vLLM's operators ----------------------------------------------------------------------------
+
+U4, U8, U4B8, U8B128 = 4, 8, 48, 8128            # as in the fake vllm/scalar_type.py
+BITS, MIDDLE = {U4: 4, U4B8: 4, U8: 8, U8B128: 8}, {U4B8: 8, U8B128: 128}
+
+
+def unpack(words, bits, axis):
+    words = numpy.moveaxis(words.view(numpy.uint32), axis, -1)
+    out = numpy.stack([words >> numpy.uint32(bits * i) & numpy.uint32((1 << bits) - 1) for i in range(32 // bits)], -1)
+    return numpy.moveaxis(out.reshape(*words.shape[:-1], -1), -1, axis).astype(numpy.float64)
+
+
+def result(a, weight, bias=None):
+    how = misbehave(a)
+    if how == "lost":
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+    if how == "margin":
+        numpy.lib.stride_tricks.as_strided(a.x, [a.x.size + 1], [a.x.itemsize])[-1] = 1
+    out = empty((a.shape[0], weight.shape[1]), a.dtype)
+    put(out, product(a.values(), weight, bias), how)
+    return out
+
+
+def rounded(a, weight):
+    w = empty(weight.shape, a.dtype)
+    w.set(weight)
+    return w.values()
+
+
+def machete_prepack_B(B, a_type, b_type, group_scales_type):
+    assert not B.is_contiguous() and a_type == group_scales_type and b_type in BITS
+    return Tensor(B.x[::-1].copy())
+
+
+def machete_mm(A, B, b_type, out_type, group_scales, group_zeros, group_size, channel_scales, token_scales, schedule):
+    assert out_type is channel_scales is token_scales is schedule is None
+    q = unpack(B.x[::-1], BITS[b_type], 0)
+    k = q.shape[0]
+    assert group_scales.shape[0] == (1 if group_size == -1 else k // group_size)
+    zero = groups_to_rows(group_zeros.values(), k) if group_zeros else -MIDDLE[b_type] * groups_to_rows(group_scales.values(), k)
+    return result(A, rounded(A, q * groups_to_rows(group_scales.values(), k) + zero))
+
+
+def gptq_marlin_repack(b_q_weight, perm, size_k, size_n, num_bits, is_a_8bit):
+    assert not is_a_8bit and b_q_weight.shape == (size_k * num_bits // 32, size_n)
+    assert (size_n % 64 == 0 and size_k % 128 == 0) or (size_n % 128 == 0 and size_k % 64 == 0)
+    q = unpack(b_q_weight.x, num_bits, 0)
+    q = q[perm.x] if perm.numel() else q
+    return Tensor(numpy.ascontiguousarray(q.astype(numpy.int32)))      # not even packed
+
+
+def undo(order, x):
+    return x.reshape(-1, len(order))[:, numpy.argsort(order)].reshape(x.shape)
+
+
+ONE_GROUP = [2 * i + j for i in range(4) for j in (0, 1, 8, 9, 16, 17, 24, 25)]
+MANY_GROUPS = [i + 8 * j for i in range(8) for j in range(8)]
+
+
+def marlin_gemm(a, c_or_none, b_q_weight, b_bias_or_none, b_scales, a_scales, global_scale, b_zeros_or_none, g_idx_or_none, perm_or_none,
+                workspace, b_type_id, size_m, size_n, size_k, is_k_full, use_atomic_add, use_fp32_reduce, is_zp_float):
+    assert (size_m, size_k) == a.shape and is_k_full and use_fp32_reduce and not workspace.x.any() and workspace.shape == (4,)
+    q, groups, zeros = b_q_weight.x.astype(numpy.float64), b_scales.shape[0], b_zeros_or_none
+    scales = undo(MANY_GROUPS if groups > 1 else ONE_GROUP, b_scales.values())
+    if zeros.numel():
+        order = [0, 2, 4, 6, 1, 3, 5, 7] if BITS[b_type_id] == 4 else [0, 2, 1, 3]
+        zero = groups_to_rows(undo(MANY_GROUPS, undo(order, unpack(zeros.x, BITS[b_type_id], 1))), size_k)
+    else:
+        zero = MIDDLE[b_type_id]
+    rows = perm_or_none.x if perm_or_none.numel() else slice(None)
+    if perm_or_none.numel():
+        assert (g_idx_or_none.x == numpy.arange(size_k) // (size_k // groups)).all()
+    bias = Tensor(undo(ONE_GROUP, b_bias_or_none.x), b_bias_or_none.dtype) if b_bias_or_none else None
+    weight = (q - zero) * groups_to_rows(scales, size_k)
+    back = numpy.empty_like(weight)
+    back[rows] = rounded(a, weight) if groups > 1 else weight
+    return result(a, back, bias)
+
+
+def gptq_shuffle(q_weight, q_perm, bit):
+    q_weight.x[...] = ~q_weight.x
+
+
+def gptq_gemm(a, b_q_weight, b_gptq_qzeros, b_gptq_scales, b_g_idx, use_exllama, use_v2_format, bit):
+    assert use_exllama
+    k, order = a.shape[1], b_g_idx.x if b_g_idx.numel() else numpy.arange(a.shape[1])
+    q = unpack(~b_q_weight.x, bit, 0)[order]
+    zero = unpack(b_gptq_qzeros.x, bit, 1) + (not use_v2_format)
+    weight = numpy.empty_like(q)
+    weight[order] = (q - groups_to_rows(zero, k)) * groups_to_rows(b_gptq_scales.values(), k)
+    return result(a, rounded(a, weight) if a.shape[0] > (50 if bit == 4 else 24) else weight)
+
+
+OPERATORS = [machete_prepack_B, machete_mm, gptq_marlin_repack, marlin_gemm, gptq_shuffle, gptq_gemm]
+
+
+class Argument:
+    def __init__(self, name):
+        self.name, self.type = name, "Optional[Tensor]" if name in ("c_or_none", "a_scales", "global_scale") else "Tensor"
+
+    def has_default_value(self):
+        return False
+
+
+def load(path, library):
+    assert os.path.basename(path) == "_C_stable_libtorch.fake.so", path
+    without = os.environ.get("FAKE_WITHOUT", "").split()
+    for op in OPERATORS:
+        if op.__name__ in without:
+            continue
+        names = list(op.__code__.co_varnames[:op.__code__.co_argcount]) + ["new_argument"] * (os.environ.get("FAKE_LIBRARY") == "changed")
+        kernel = types.SimpleNamespace(_schema=types.SimpleNamespace(arguments=[Argument(n) for n in names]))
+        setattr(library, op.__name__, types.SimpleNamespace(default=Call(op, kernel._schema)))
+
+
+class Call:
+    def __init__(self, call, schema):
+        self.call, self._schema = call, schema
+
+    def __call__(self, **values):
+        assert set(values) == {a.name for a in self._schema.arguments}, set(values)
+        return self.call(**values)
