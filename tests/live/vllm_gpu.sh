@@ -29,7 +29,7 @@
 #             clocks
 #   ring      after model: record --ring-mib: the default ring is too small for the op of a long
 #             prompt
-#   cublas    after model: the tap also reads cuBLAS (TD_TAP_CUBLAS=1): the lm_head; then a model
+#   cublas    after model: what cuBLAS multiplies: the lm_head; then a model
 #             that is not quantised, with biases; replay on the same cuBLAS must be bit for bit
 #   operators after model: vLLM's default kernels (Machete), eager: the operators that the tap counts,
 #             beside the launches of their kernels; then with CUDA graphs
@@ -375,9 +375,9 @@ stage_ring() {
 stage_cublas() {
     need model4 model || return
     local name only
-    TD_TAP_CUBLAS=1 record_server cublas model4 --enforce-eager --linear-backend exllama
+    record_server cublas model4 --enforce-eager --linear-backend exllama
     "$PYTHON" "$HERE/random_gptq.py" "$WORK/model16" --bits 16 --bias
-    TD_TAP_CUBLAS=1 record_server float model16 --enforce-eager
+    record_server float model16 --enforce-eager
     for name in cublas float; do
         only=() # exllama's kernels add in any order
         [ $name = float ] || only=(--only lm_head)

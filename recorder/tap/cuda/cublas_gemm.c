@@ -8,8 +8,8 @@
  * size_n). cuBLAS is column-major, so in rows that is C = A W. Any other call is passed on. The
  * address of W, and that no other kernel was launched between the two, tell which calls are meant.
  *
- * torch computes layers that are not quantised with cublasGemmEx. It is recorded if the server was
- * started with TD_TAP_CUBLAS=1, else passed on. torch's linear without a bias is GemmEx(T, N, n, m,
+ * torch computes layers that are not quantised with cublasGemmEx. It is recorded unless the server was
+ * started with TD_TAP_CUBLAS=0. torch's linear without a bias is GemmEx(T, N, n, m,
  * k, 1, W, k, A, lda, 0, C, ldc) with W [n, k] dense, float16 or bfloat16 throughout, added in
  * float32 (ATen/cuda/CUDABlas.cpp, gemm_internal). See cublas_linear.h. */
 #include <errno.h>

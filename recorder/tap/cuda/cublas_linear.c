@@ -4,9 +4,8 @@
  *
  * Every call of this form is taken for a layer, and its factor W for weights: attention multiplies
  * in batches, by other functions. Where it is none after all, the op is right as it stands (W is
- * copied before the call, as A is), and the next op of that address is dropped, because its sample
- * of W is not what was sent. One case cannot be told apart: a step that begins anew at such an
- * address. */
+ * copied before the call, as A is), and it is not recorded again once W is not what was sent
+ * (gpu_sender.c). One case cannot be told apart: a step that begins anew at such an address. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -104,7 +103,7 @@ bool tap_cublas_linear_wanted(void)
 
     if (!now) {
         set = getenv("TD_TAP_CUBLAS");
-        now = set && *set == '1' ? 2 : 1;
+        now = set && *set == '0' ? 1 : 2;
         atomic_store_explicit(&wanted, now, memory_order_relaxed);
     }
     return now == 2;

@@ -16,7 +16,7 @@
 struct tap_cublas_linear { uint64_t a, w, bias, c; int32_t m, n, k, lda, ldc; };
 enum tap_cublas_call { TAP_CUBLAS_GEMM_EX, TAP_CUBLAS_LT_MATMUL };
 
-bool tap_cublas_linear_wanted(void);  /* the server was started with TD_TAP_CUBLAS=1 */
+bool tap_cublas_linear_wanted(void);  /* not where the server was started with TD_TAP_CUBLAS=0 */
 /* Before the call, on l->stream, inside the tap (gpu_threads.h); fills in l->context. Returns the
  * token for leave; 0: not recorded. */
 uint64_t tap_cublas_linear_enter(const struct tap_cublas_linear *p, enum tap_cublas_call call,

@@ -2,7 +2,7 @@
  * quantised and have a bias, and some without one.
  * SPDX-License-Identifier: Apache-2.0
  *
- * It is recorded if the server was started with TD_TAP_CUBLAS=1, else passed on. Source: torch
+ * It is recorded unless the server was started with TD_TAP_CUBLAS=0. Source: torch
  * 2.11, ATen/cuda/CUDABlas.cpp, gemm_and_bias and gemm_internal_cublaslt: D = W A^T in columns,
  * which is A W^T in rows; W and A as cublasGemmEx has them (cublas_gemm.c), the bias by the
  * epilogue. Descriptors hold what the call means, and the library itself is asked for their values:

@@ -304,7 +304,8 @@ bool tap_flight_ring_enter(const struct tap_gpu_launch *l, uint64_t stream,
     struct tap_flight_launch *f;
 
     if (tap_flight_is_dumping() || !flight.next_step || !set ||
-        tap_gpu_weight_set_is_refused(set) || !check_fits(w) ||
+        tap_gpu_weight_set_is_refused(set) || tap_gpu_weight_set_is_activation(set) ||
+        !check_fits(w) ||
         tap_gpu_gemm_copied_bytes(w) > flight.bytes / 2)
         return false;
     if (flight.next - flight.first == ENTRIES) {

@@ -125,6 +125,8 @@ enum tap_count tap_gpu_record_begin(struct tap_gpu_steps *s, const struct tap_gp
         return TAP_OPS_FAILED;
     if (set && tap_gpu_weight_set_is_refused(set))
         return TAP_OPS_LAYERS;
+    if (set && tap_gpu_weight_set_is_activation(set))
+        return TAP_OPS_ACTIVATIONS;
     if (!set || !send_weights(s, set, l->stream))
         return set ? TAP_OPS_WEIGHTS : TAP_OPS_FAILED;
     e = tap_gpu_queue_place(0);

@@ -198,18 +198,34 @@ static void send_kernels(void)
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
+/* Can only the content of W tell whether this is a layer, or a product of two activations? */
+static bool may_be_of_activations(const struct tap_gpu_entry *e)
+{
+    return e->work.whole && !strcmp(e->kernel->adapter->kind, "gemm");
+}
+
+/* The launch does not read what was sent as its weights. */
+static void leave_out(const struct tap_gpu_entry *e)
+{
+    if (may_be_of_activations(e))
+        tap_gpu_weight_set_mark_activation(&e->set);
+    else
+        tap_gpu_weight_set_mark_stale(&e->set);
+}
+
 /* Add a launch to the op at hand. Its part of the stage stays in use until the op is sent. */
 static void add_launch(const struct tap_gpu_entry *e)
 {
     if (!e->joins) {
         op.unfit = !is_as_sent(e);
         if (op.unfit)
-            tap_gpu_weight_set_mark_stale(&e->set);
+            leave_out(e);
     } else if (op.n && e->set.number != op.launch[0].set.number) {
         send_op();                    /* the same GEMM with another set of weights: another op */
     }
     if (op.unfit) {
-        tap_count(TAP_OPS_WEIGHTS, !e->joins, tap_gpu_gemm_copied_bytes(&e->work));
+        tap_count(may_be_of_activations(e) ? TAP_OPS_ACTIVATIONS : TAP_OPS_WEIGHTS, !e->joins,
+                  tap_gpu_gemm_copied_bytes(&e->work));
         tap_gpu_stage_free(e->end);
     } else {
         op.launch[op.n++] = *e;

@@ -10,6 +10,8 @@ static struct tap_gpu_weight_set table[TAP_GPU_WEIGHT_SETS];
 static _Atomic uint32_t stale[TAP_GPU_WEIGHT_SETS];
 /* Numbers of sets that the recorder refused, by slot. */
 static _Atomic uint32_t refused[TAP_GPU_WEIGHT_SETS];
+/* Numbers of sets that are no weights, by slot. */
+static _Atomic uint32_t activation[TAP_GPU_WEIGHT_SETS];
 static uint32_t numbers;
 /* The set whose chunks go now, and the step in which its layer ran last. */
 static struct { struct tap_gpu_weight_set *set; uint64_t step; } unfinished;
@@ -22,6 +24,7 @@ void tap_gpu_weight_sets_clear(void)
     memset(table, 0, sizeof table);
     memset((void *)stale, 0, sizeof stale);
     memset((void *)refused, 0, sizeof refused);
+    memset((void *)activation, 0, sizeof activation);
     numbers = 0;
     memset(&unfinished, 0, sizeof unfinished);
 }
@@ -71,6 +74,16 @@ void tap_gpu_weight_set_refuse(const struct tap_gpu_weight_set *s)
 bool tap_gpu_weight_set_is_refused(const struct tap_gpu_weight_set *s)
 {
     return atomic_load_explicit(&refused[s->slot], memory_order_relaxed) == s->number;
+}
+
+void tap_gpu_weight_set_mark_activation(const struct tap_gpu_weight_set *s)
+{
+    atomic_store_explicit(&activation[s->slot], s->number, memory_order_relaxed);
+}
+
+bool tap_gpu_weight_set_is_activation(const struct tap_gpu_weight_set *s)
+{
+    return atomic_load_explicit(&activation[s->slot], memory_order_relaxed) == s->number;
 }
 
 bool tap_gpu_weight_set_may_go(struct tap_gpu_weight_set *s, uint64_t step)

@@ -37,6 +37,7 @@ struct tap_gpu_weight_set *tap_gpu_weight_set_find(const struct td_gpu_work *w);
 bool tap_gpu_weight_set_may_go(struct tap_gpu_weight_set *s, uint64_t step);
 void tap_gpu_weight_set_went(const struct tap_gpu_weight_set *s); /* some chunks of it did */
 bool tap_gpu_weight_set_is_refused(const struct tap_gpu_weight_set *s);
+bool tap_gpu_weight_set_is_activation(const struct tap_gpu_weight_set *s);
 
 /* ---- the tap's thread ------------------------------------------------------------------------ */
 void tap_gpu_weight_sets_clear(void); /* at each arm */
@@ -45,6 +46,9 @@ void tap_gpu_weight_sets_clear(void); /* at each arm */
 /* The weights in this memory have changed: the next launch that uses it gets a set with a new
  * number, and its weights are sent again. */
 void tap_gpu_weight_set_mark_stale(const struct tap_gpu_weight_set *s);
+/* These are no weights: an operand of a product that may be one of two activations has changed. The
+ * product is not recorded again in this arm. */
+void tap_gpu_weight_set_mark_activation(const struct tap_gpu_weight_set *s);
 /* The recorder wants no ops with these weights. */
 void tap_gpu_weight_set_refuse(const struct tap_gpu_weight_set *s);
 

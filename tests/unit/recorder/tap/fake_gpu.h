@@ -190,7 +190,6 @@ static inline int gpu_setup(void **state)
 {
     (void)state;
     setenv("TD_TAP_DIR", "/nonexistent", 1);
-    setenv("TD_TAP_CUBLAS", "1", 1);
     if (!mkdtemp(gpu_folder) || !gpu_open(gpu_folder))
         return -1;
     return InitializeInjection() != 1;
