@@ -36,6 +36,9 @@
 #   machete   vLLM's default kernels, eager: plain, act-order, one group, 8 bits, bfloat16 (FORMS=WORD:
 #             only the forms whose name contains WORD); and what the sleeping tap costs them
 #             (MAX_OPS=N: judge N ops of each)
+#   torch     recordings of vLLM's default kernels and of cuBLAS, run by provider torch from the same
+#             Python: all pass; by other operators of the same meaning; with a fault in the operator
+#             (faulty_torch), which must be caught (FORMS and MAX_OPS as above)
 #   forms     Marlin as other models use it: biases, act-order, bfloat16, AWQ's zero points, 8 bits;
 #             exllama with act-order. It runs two or three forms at a time: run it again for the
 #             rest (FORMS=WORD: only the forms whose name contains WORD)
@@ -438,6 +441,38 @@ stage_machete() {
     [ -n "${FORMS:-}" ] && return
     # shellcheck disable=SC2046 # a word each
     "$PYTHON" "$HERE/operator_cost.py" "$(library)" $("$BIN/record" --tap-env | sed "s/^export //; s/'//g") 2>&1 | tee -a "$WORK/table.txt"
+}
+
+# torch_form NAME OPERATOR OPTIONS OF random_gptq.py...: record at vLLM's default kernels, replay by
+# provider torch. OPERATOR: the one that the faults are in; none: cuBLAS
+torch_form() {
+    local name=torch-$1 operator=$2 fault other
+    local judge=(--lanes ops --max-ops "${MAX_OPS:-160}" --build "$(command -v "$PYTHON")")
+    [[ $name == *${FORMS:-}* ]] || return 0
+    "$PYTHON" "$HERE/random_gptq.py" "$WORK/model-$name" "${@:3}" || { wrong "$name: no model"; return; }
+    record_server "$name" "model-$name" --enforce-eager || return
+    "$BIN/fixture" show "$WORK/$name" ledger | grep -E 'ops|launches' | tee -a "$WORK/table.txt"
+    expect 0 "$name-itself" gate "$WORK/$name" "${judge[@]}"
+    grep -E 'bit-equal|largest|worst' "$WORK/$name-itself.txt" | head -n 4 | tee -a "$WORK/table.txt"
+    [ "$operator" = none ] && return
+    for fault in column row; do
+        expect 1 "$name-fault-$fault" gate "$WORK/$name" "${judge[@]}" --only "$operator" --build-env "TD_FAULT=$fault" --build-env "PYTHONPATH=$HERE/faulty_torch:${PYTHONPATH:-}"
+    done
+    [ "$1" = plain ] || return
+    for other in marlin_gemm gptq_gemm; do
+        "$BIN/gate" "$WORK/$name" "${judge[@]}" --only "$operator" --build-env "TD_OPERATOR=$other" -v >"$WORK/$name-as-$other.txt" 2>&1
+        say "$name-as-$other: exit $?  $(grep '^verdict:' "$WORK/$name-as-$other.txt")"
+    done
+    "$BIN/replay" "$WORK/$name" -o "$WORK/$name-timed" --build "$(command -v "$PYTHON")" --baseline-build "$(command -v "$PYTHON")" --only "$operator" --max-ops 8 >"$WORK/$name-timed.txt" 2>&1
+    say "$name-timed: exit $?  $(tail -n 3 "$WORK/$name-timed.txt" | tr '\n' ';')"
+}
+
+stage_torch() {
+    torch_form plain machete_mm
+    torch_form float none --bits 16 --bias
+    torch_form act-order machete_mm --act-order
+    DTYPE=bfloat16 torch_form bf16 machete_mm
+    torch_form awq machete_mm --awq
 }
 
 stage_forms() {

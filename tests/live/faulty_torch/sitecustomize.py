@@ -1,0 +1,38 @@
+"""A fault in an operator of vLLM's, for a Python that has this folder in its PYTHONPATH.
+SPDX-License-Identifier: Apache-2.0
+
+TD_FAULT       column: the last column of C is 1 % too large; row: the last row of C is 0; none: nothing is done
+TD_OPERATORS   the operators of namespace _C that have it (default: machete_mm marlin_gemm gptq_gemm)"""
+import os
+
+FAULT = os.environ.get("TD_FAULT", "")
+
+
+def spoil(c):
+    if FAULT == "column":
+        c[:, -1] *= 1.01
+    elif FAULT == "row":
+        c[-1] = 0
+    return c
+
+
+class Spoiled:
+    def __init__(self, call):
+        self.call, self._schema, self.default = call, call._schema, self
+
+    def __call__(self, *args, **named):
+        return spoil(self.call(*args, **named))
+
+
+if FAULT:
+    import torch
+
+    load = torch.ops.load_library
+
+    def load_and_spoil(path):
+        load(path)
+        for name in os.environ.get("TD_OPERATORS", "machete_mm marlin_gemm gptq_gemm").split():
+            if hasattr(torch.ops._C, name):
+                setattr(torch.ops._C, name, Spoiled(getattr(torch.ops._C, name).default))
+
+    torch.ops.load_library = load_and_spoil
