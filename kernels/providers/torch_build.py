@@ -62,7 +62,7 @@ class Build:
     def __init__(self, torch, folder):
         self.torch, self.folder = torch, folder
         self.dtypes = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I32": torch.int32}
-        self.library = ""
+        self.library, self.compiled = "", set()
 
     def start(self):
         """In the process that will run ops. Returns a description of the build, for reports. Raises LoadError."""
@@ -131,8 +131,9 @@ def need(op, *roles):
 
 class Plan:
     """One op, ready to be prepared and run. rounding: what the kernel rounds before it multiplies, in the words
-    of docs/format.md."""
-    rounding = "none"
+    of docs/format.md. compiles: what the kernel's code is known by, if the driver may compile it at its first launch;
+    "": it does not."""
+    rounding, compiles = "none", ""
 
     def __init__(self, build, op):
         self.build, self.op = build, op

@@ -22,6 +22,7 @@ import resource
 import signal
 import socket
 import sys
+import threading
 
 from torch_build import LoadError, Unsupported, open_build
 
@@ -32,6 +33,7 @@ OK, UNSUPPORTED, FAILED, NO_MEMORY = range(4)
 GUARD, COLD, LAST, ON_GPU = 1, 2, 4, 16
 STAGE_IDLE, STAGE_LOAD, STAGE_PREPARE, STAGE_RUN, STAGE_FETCH, STAGE_RELEASE = range(6)
 TD_EINVAL, TD_EXIT_OK, TD_EXIT_USAGE, TD_EXIT_BROKEN = -3, 0, 2, 4
+COMPILE_S = 300                          # as COMPILE_MS of replayer/build_pair.c
 RESTART_EXIT = 75                        # a worker exits so to ask its keeper for another
 
 # ---- the structs of replayer/child_protocol.h; e2e case 046 compares them with the C compiler's ---------------------------------
@@ -213,6 +215,33 @@ def poison(t, pattern):
     ctypes.memmove(t.data, pattern * (t.size // len(pattern)) + b"\xa5" * (t.size % len(pattern)), t.size)
 
 
+class Patience:
+    """Around the first run of a kernel that the driver may have to compile: the parent, whose deadline is one of
+    progress, sees some for COMPILE_S seconds. A kernel that hangs does so after its launch, where nothing waits."""
+
+    def __init__(self, head, build, plan):
+        self.head, self.over = head, None
+        if plan.compiles and plan.compiles not in build.compiled:
+            build.compiled.add(plan.compiles)
+            self.over = threading.Event()
+
+    def tick(self):
+        for _ in range(COMPILE_S):
+            if self.over.wait(1):
+                return
+            self.head.progress += 1
+
+    def __enter__(self):
+        if self.over:
+            self.thread = threading.Thread(target=self.tick, daemon=True)
+            self.thread.start()
+
+    def __exit__(self, *error):
+        if self.over:
+            self.over.set()
+            self.thread.join()
+
+
 # ---- the worker --------------------------------------------------------------------------------------------------------
 
 class Worker:
@@ -276,7 +305,8 @@ class Worker:
         poison(out, pattern)
         plan.poison(pattern)
         self.stage(STAGE_RUN, repeat)
-        plan.run()
+        with Patience(self.head, self.build, plan):
+            plan.run()
         self.stage(STAGE_FETCH, repeat)
         found = plan.fetch()
         ctypes.memmove(self.source.out.data + image_stride(out.size) * repeat, out.data, out.size)

@@ -122,6 +122,7 @@ class Plan(torch_build.Plan):
     def __init__(self, build, op):
         super().__init__(build, op)
         self.given, self.pattern, self.graphs = {}, None, {}
+        self.compiles = f"{self.name} {op.get('a').dtype} {op.attrs.get('bits', 16)}" if op.get("a") else ""
 
     def on_gpu(self, role, x):
         """A guarded copy of tensor x, under the name by which a report calls it."""
@@ -202,6 +203,7 @@ class Plan(torch_build.Plan):
 
 class Linear(Plan):
     """torch.nn.functional.linear, which asks cuBLAS: UnquantizedLinearMethod."""
+    name = "linear"
 
     def __init__(self, build, op):
         super().__init__(build, op)
