@@ -238,6 +238,7 @@ static int run_command_line(int argc, char **argv)
         {"TD_CUDA_KERNEL, TD_HIP_KERNEL", "a part of the name that kernels of a GPU build must have"},
         {"TD_CUDA_LIBRARY, TD_HIP_LIBRARY", "the GPU's driver library to load"},
         {"TD_CUBLAS_LIBRARY", "the cuBLAS to load; a build needs it when it brings none"},
+        {"TD_OPERATOR", "of a vLLM for GPUs: the operator to run, such as marlin_gemm, not the recorded one"},
         {"TD_HIPBLAS_LIBRARY", "the hipBLAS to load"},
         {"TD_NVML_LIBRARY", "the NVML to load, for the GPU's clocks"},
         {"TD_SIMT", "options of a .simt.so build: f32, f16, checkpoint, exllama, seed=N, warp=N"},
