@@ -472,7 +472,6 @@ stage_torch() {
     torch_form float none --bits 16 --bias
     torch_form act-order machete_mm --act-order
     DTYPE=bfloat16 torch_form bf16 machete_mm
-    torch_form awq machete_mm --awq
 }
 
 stage_forms() {
