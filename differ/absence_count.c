@@ -56,7 +56,9 @@ static int64_t count_lost_ops(const struct td_side *side, char *why, size_t size
         {"ops.dropped.threads", "came from more threads than there are rings"},
         {"ops.dropped.recorder", "could not be written"},
         {"ops.dropped.unreadable", "lay in another device's memory"},
-        {"ops.dropped.weights", "came without their weights"}};
+        {"ops.dropped.weights", "came without their weights"},
+        {"ops.dropped.activations", "changed what stood in the place of their weights: two "
+                                    "activations, or weights that were loaded anew"}};
     int64_t sum = 0, n;
     size_t i, len = 0;
 
@@ -97,7 +99,8 @@ void td_count_ops_sampled(const struct td_comparison *c, const struct td_side *s
     count_kept(side, false, out);
 }
 
-/* Damage that no replayed op met (ops left out by --max-ops, --only or a shard; the index): the checksum of the whole pack finds it. */
+/* Damage that no replayed op met (in ops left out by --max-ops, --only or a shard, in the index): the
+ * checksum of the whole pack finds it. */
 static void count_pack(const struct td_side *side, struct td_absence_count *out)
 {
     struct td_error err = {0};
