@@ -48,6 +48,8 @@
 #             replayed
 #   cost      after model: the cost of the tap, its modes switched inside one server (bench/tap);
 #             six minutes at a time until all ROUNDS (120) are there
+#   start     what the sleeping tap adds to a server's start, and takes of the GPU: an 8B model's sizes
+#             (LAYERS=8), PAIRS=3 starts without and with it
 # Environment: PYTHON, an interpreter that can import vllm (default python3); TD_GPU_PORT (default
 # 18600)
 # SPDX-License-Identifier: Apache-2.0
@@ -520,6 +522,15 @@ stage_tensor() {
     "$BIN/fixture" show --all "$WORK/tensor" | grep -E 'rank' | head -n 6 | tee -a "$WORK/table.txt"
     expect 0 tensor-cpu gate "$WORK/tensor" --provider cpu --lanes ops
     expect 0 tensor-own-library gate "$WORK/tensor" --build "$(library)" --build-env "TD_CUBLAS_LIBRARY=$(cublas)" --lanes ops
+}
+
+stage_start() {
+    [ -d "$WORK/model-8b" ] || "$PYTHON" "$HERE/random_gptq.py" "$WORK/model-8b" --hidden 4096 --ffn 14336 --layers "${LAYERS:-8}" || { wrong "start: no model"; return; }
+    vllm model-8b "$PORT" --enforce-eager
+    # shellcheck disable=SC2046 # a word each
+    "$PYTHON" "$HERE/server_start.py" "${PAIRS:-3}" "$PORT" "$WORK/start.server.log" $("$BIN/record" --tap-env | sed "s/^export //; s/'//g") \
+        -- "${COMMAND[@]}" 2>&1 | tee -a "$WORK/table.txt"
+    [ "${PIPESTATUS[0]}" = 0 ] || wrong start
 }
 
 # What the copies in graphs cost: two servers side by side, asked in turn.
