@@ -22,6 +22,12 @@ td_torch_tensor tap_torch_tensor_of(const struct tap_torch_arg *arg, td_torch_va
     return (td_torch_tensor)(uintptr_t)value_of(arg, value);
 }
 
+bool tap_torch_argument_on_gpu(const struct tap_torch_arg *arg, td_torch_value value,
+                               struct tap_torch_tensor *t)
+{
+    return tap_torch_read_on_gpu(tap_torch_tensor_of(arg, value), t);
+}
+
 int64_t tap_torch_int_of(const struct tap_torch_arg *arg, td_torch_value value, int64_t otherwise)
 {
     if (arg->type != TAP_TORCH_INT || arg->list || tap_torch_is_none(arg, value))

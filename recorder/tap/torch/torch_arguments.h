@@ -7,6 +7,7 @@
 #define TD_RECORDER_TAP_TORCH_TORCH_ARGUMENTS_H
 
 #include "kernels/abi/torch_abi.h"
+#include "recorder/tap/torch/tap_torch_tensor.h"
 #include "recorder/tap/torch/torch_schema.h"
 
 #pragma GCC visibility push(hidden)
@@ -15,6 +16,9 @@
 bool tap_torch_is_none(const struct tap_torch_arg *arg, td_torch_value value);
 /* The handle of an argument that is a tensor; NULL: it is none, or None. */
 td_torch_tensor tap_torch_tensor_of(const struct tap_torch_arg *arg, td_torch_value value);
+/* Read an argument that is a tensor on a GPU. False: it is not one, is None, or cannot be read. */
+bool tap_torch_argument_on_gpu(const struct tap_torch_arg *arg, td_torch_value value,
+                               struct tap_torch_tensor *t);
 /* The value of an argument that is an int; `otherwise`: it is none, or None. */
 int64_t tap_torch_int_of(const struct tap_torch_arg *arg, td_torch_value value, int64_t otherwise);
 

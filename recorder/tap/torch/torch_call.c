@@ -57,6 +57,7 @@ struct product {
     struct td_gpu_work work;
     uint64_t token;                   /* of the gate; 0: it is not recorded */
     bool is_read, in_library_call;    /* in_library_call: what the thread's flag was before */
+    bool returns_c;                   /* as its result; else C is an argument */
     bool done;                        /* the operator came back, without an exception */
     td_torch_value result;
 };
@@ -84,6 +85,7 @@ static void enter_product(struct product *p, const struct tap_torch_operator *o,
         tap_driver.ctx_current(&p->launch.context);
     p->launch.fingerprint = tap_torch_fingerprint_of(tap_gpu_gemm_weights(&p->work));
     p->is_read = true;
+    p->returns_c = m->out < 0;
     p->in_library_call = tap_gpu_set_in_library_call(true);
     p->token = tap_gpu_gate_enter_work(&p->launch, &m->kernel, &p->work);
 }
@@ -96,8 +98,9 @@ static void leave_product(struct product *p)
     if (p->is_read)
         tap_gpu_set_in_library_call(p->in_library_call);
     if (p->token && tap_gpu_come_in()) {
-        p->launch.output = p->done ? tap_torch_product_result(&p->work, p->result) : 0;
-        tap_gpu_gate_leave(p->token, &p->launch, p->launch.output != 0);
+        if (p->done && p->returns_c)
+            p->launch.output = tap_torch_product_result(&p->work, p->result);
+        tap_gpu_gate_leave(p->token, &p->launch, p->done && (!p->returns_c || p->launch.output));
         tap_gpu_go_out();
     }
     errno = e;
@@ -113,7 +116,7 @@ static void call_product(struct tap_torch_operator *o, const struct tap_torch_me
     tap_gpu_go_out();
     errno = e;
     o->real(stack, n_args, n_results);
-    p.result = stack[0];
+    p.result = n_results ? stack[0] : 0;
     p.done = true;
 }
 
@@ -160,8 +163,10 @@ static const struct tap_torch_meaning *meaning_of(struct tap_torch_operator *o, 
 {
     const struct tap_torch_meaning *m = atomic_load_explicit(&o->meaning, memory_order_acquire);
 
-    return m && n_args == (uint64_t)m->schema->n_args && n_results == 1 && tap_torch_found() ? m
-                                                                                             : NULL;
+    return m && n_args == (uint64_t)m->schema->n_args &&
+                   n_results == (uint64_t)m->schema->n_results && tap_torch_found()
+               ? m
+               : NULL;
 }
 
 void tap_torch_call(unsigned place, td_torch_value *stack, uint64_t n_args, uint64_t n_results)

@@ -4,13 +4,17 @@
 
 #include <string.h>
 
-#include "recorder/tap/torch/torch_arguments.h"
+#include "recorder/tap/torch/torch_product_kinds.h"
 
-/* The tensor at that place, on a GPU. False: it is None, or cannot be read. */
+/* How each kind of op is read. */
+static const struct { const char *kind; tap_torch_product_kind *read; } kinds[] = {
+    {"gptq_gemm", tap_torch_product_gptq_gemm},
+};
+
 static bool read_tensor(const struct tap_torch_meaning *m, int place, const td_torch_value *stack,
                         struct tap_torch_tensor *t)
 {
-    return tap_torch_read_on_gpu(tap_torch_tensor_of(&m->schema->arg[place], stack[place]), t);
+    return tap_torch_argument_on_gpu(&m->schema->arg[place], stack[place], t);
 }
 
 /* Do the elements of a matrix lie without gaps, column after column? */
@@ -26,12 +30,13 @@ static bool add_operand(struct td_gpu_work *w, const struct tap_torch_role *role
 {
     const char *dtype = tap_torch_dtype_name(t->dtype);
     bool dense = tap_torch_is_dense(t) || (any_layout && is_dense_by_columns(t)),
-         rows = role->use == TD_GPU_IN && t->ndim == 2 && t->strides[1] == 1 &&
+         rows = role->use != TD_GPU_WEIGHT && t->ndim == 2 && t->strides[1] == 1 &&
                 t->strides[0] >= t->sizes[1];
     struct td_gpu_operand *o = &w->op[w->n_op];
     int i;
 
-    if (!dtype || !t->data || t->ndim < 1 || t->ndim > 2 || (!dense && !rows))
+    if (w->n_op == TD_GPU_OPERANDS || !dtype || !t->data || t->ndim < 1 || t->ndim > 2 ||
+        (!dense && !rows))
         return false;
     *o = (struct td_gpu_operand){.role = role->role,
                                  .dtype = dtype,
@@ -63,8 +68,7 @@ static bool read_input(const struct tap_torch_meaning *m, const td_torch_value *
         return false;
     *a = tap_torch_tensor_of(&m->schema->arg[m->role[i]], stack[m->role[i]]);
     w->m = t.sizes[0], w->k = t.sizes[1];
-    w->rounding = t.dtype == TD_TORCH_BF16 ? "weight-bf16" : "weight-f16";
-    return t.dtype == TD_TORCH_BF16 || t.dtype == TD_TORCH_F16;
+    return true;
 }
 
 /* All tensors but the output. */
@@ -89,30 +93,22 @@ static bool read_tensors(const struct tap_torch_meaning *m, const td_torch_value
     return weights;
 }
 
-/* What vLLM's id of a type says; 0: a type with zero points, or not known here. */
-static int bits_of(int64_t type)
+/* n, as far as the row says it, and what the kind alone has. */
+static bool read_kind(const struct tap_torch_meaning *m, const td_torch_value *stack,
+                      struct td_gpu_work *w)
 {
-    return type == TD_GPU_VLLM_U4B8 ? 4 : type == TD_GPU_VLLM_U8B128 ? 8 : 0;
-}
-
-/* The attributes of kind gptq_gemm. */
-static bool read_quantisation(const struct tap_torch_meaning *m, const td_torch_value *stack,
-                              struct td_gpu_work *w)
-{
-    const struct tap_torch_arg *arg = m->schema->arg;
     struct tap_torch_tensor t;
-    int64_t group = tap_torch_int_of(&arg[m->group_size], stack[m->group_size], -1);
+    size_t i;
 
-    if (!read_tensor(m, m->n_of, stack, &t) || t.ndim < 1)
-        return false;
-    w->n = t.sizes[t.ndim - 1];
-    w->bits = bits_of(tap_torch_int_of(&arg[m->type], stack[m->type], 0));
-    group = group == -1 ? w->k : group;
-    if (!w->bits || w->n < 1 || group < 1 || group > w->k || w->k % group)
-        return false;
-    w->group_size = (int)group;
-    w->zero_offset = 1;
-    return true;
+    if (m->n_of >= 0) {
+        if (!read_tensor(m, m->n_of, stack, &t) || t.ndim < 1)
+            return false;
+        w->n = t.sizes[t.ndim - 1];
+    }
+    for (i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (!strcmp(kinds[i].kind, m->row->kind))
+            return kinds[i].read(m, stack, w) && w->n > 0 && w->n <= TD_GPU_MAX_SIZE;
+    return false;
 }
 
 static const struct td_gpu_operand *input_of(const struct td_gpu_work *w)
@@ -131,6 +127,29 @@ static bool is_plain(const struct tap_torch_meaning *m, const td_torch_value *st
     return true;
 }
 
+/* C. One that is returned has A's type, and lies nobody knows where yet. */
+static bool add_output(const struct tap_torch_meaning *m, const td_torch_value *stack,
+                       struct td_gpu_work *w)
+{
+    static const struct tap_torch_role c = {NULL, "c", TD_GPU_OUT};
+    struct tap_torch_tensor t;
+
+    if (m->out >= 0)
+        return read_tensor(m, m->out, stack, &t) && t.ndim == 2 && t.sizes[0] == w->m &&
+               t.sizes[1] == w->n && add_operand(w, &c, &t, false);
+    if (w->n_op == TD_GPU_OPERANDS)
+        return false;
+    w->op[w->n_op++] = (struct td_gpu_operand){.role = c.role,
+                                               .dtype = input_of(w)->dtype,
+                                               .use = TD_GPU_OUT,
+                                               .address = TAP_GPU_LATER,
+                                               .ndim = 2,
+                                               .shape = {w->m, w->n},
+                                               .row_stride = w->n,
+                                               .bytes = (uint64_t)w->m * (uint64_t)w->n * 2};
+    return true;
+}
+
 enum tap_torch_product tap_torch_product_read(const struct tap_torch_meaning *m,
                                               const td_torch_value *stack, struct td_gpu_work *w,
                                               td_torch_tensor *a)
@@ -142,17 +161,9 @@ enum tap_torch_product tap_torch_product_read(const struct tap_torch_meaning *m,
         return TAP_TORCH_UNKNOWN;
     if (!w->m)
         return TAP_TORCH_EMPTY;
-    if (!read_tensors(m, stack, w) || !read_quantisation(m, stack, w))
+    if (!read_tensors(m, stack, w) || !read_kind(m, stack, w))
         return TAP_TORCH_UNKNOWN;
-    w->op[w->n_op++] = (struct td_gpu_operand){.role = "c",
-                                               .dtype = input_of(w)->dtype,
-                                               .use = TD_GPU_OUT,
-                                               .address = TAP_GPU_LATER,
-                                               .ndim = 2,
-                                               .shape = {w->m, w->n},
-                                               .row_stride = w->n,
-                                               .bytes = (uint64_t)w->m * (uint64_t)w->n * 2};
-    return TAP_TORCH_READ;
+    return add_output(m, stack, w) ? TAP_TORCH_READ : TAP_TORCH_UNKNOWN;
 }
 
 uint64_t tap_torch_product_result(const struct td_gpu_work *w, td_torch_value result)

@@ -17,14 +17,15 @@ enum tap_torch_product {
                                          that no op has */
 };
 
-/* Read the call of an operator that multiplies. Its output's address is TAP_GPU_LATER.
+/* Read the call of an operator that multiplies. The output's address is TAP_GPU_LATER if C is
+ * returned.
  *   stack : the arguments, m->schema->n_args of them
  *   *a    : the tensor A, if it is READ
  * Allocates nothing. */
 enum tap_torch_product tap_torch_product_read(const struct tap_torch_meaning *m,
                                               const td_torch_value *stack, struct td_gpu_work *w,
                                               td_torch_tensor *a);
-/* The address of the result; 0: it is not the output that was read. */
+/* The address of a C that was returned; 0: it is not the output that was read. */
 uint64_t tap_torch_product_result(const struct td_gpu_work *w, td_torch_value result);
 
 #pragma GCC visibility pop

@@ -40,6 +40,14 @@ static bool is_tensor(const struct tap_torch_schema *s, int place)
     return place < 0 || (s->arg[place].type == TAP_TORCH_TENSOR && !s->arg[place].list);
 }
 
+/* Is this where C is written: the argument at that place, or, at -1, the one result? */
+static bool is_output(const struct tap_torch_schema *s, int place)
+{
+    if (place < 0)
+        return s->returns_tensor;
+    return is_tensor(s, place) && s->arg[place].written && !s->arg[place].optional && !s->n_results;
+}
+
 static bool is_int(const struct tap_torch_schema *s, int place)
 {
     return place < 0 || (s->arg[place].type == TAP_TORCH_INT && !s->arg[place].list);
@@ -49,7 +57,8 @@ static bool find_all(struct tap_torch_meaning *m)
 {
     const struct tap_torch_row *row = m->row;
     const struct tap_torch_schema *s = m->schema;
-    bool found = find(s, row->n_of, &m->n_of) && is_tensor(s, m->n_of) &&
+    bool found = find(s, row->out, &m->out) && is_output(s, m->out) &&
+                 find(s, row->n_of, &m->n_of) && is_tensor(s, m->n_of) &&
                  find(s, row->type, &m->type) && is_int(s, m->type) &&
                  find(s, row->group_size, &m->group_size) && is_int(s, m->group_size);
     int i;
@@ -59,7 +68,7 @@ static bool find_all(struct tap_torch_meaning *m)
     for (i = 0; i < TAP_TORCH_ABSENT; i++)
         found = found && find(s, row->absent[i], &m->absent[i]) &&
                 (m->absent[i] < 0 || s->arg[m->absent[i]].optional);
-    return found && s->returns_tensor;
+    return found;
 }
 
 const struct tap_torch_meaning *tap_torch_meaning_of(const char *name,

@@ -16,7 +16,7 @@
 #define TAP_TORCH_ABSENT 4
 
 enum tap_torch_does {
-    TAP_TORCH_MULTIPLIES,             /* C [m, n] = A [m, k] by W, which it returns */
+    TAP_TORCH_MULTIPLIES,             /* C [m, n] = A [m, k] by W */
     TAP_TORCH_REPACKS                 /* it returns W in the layout that such an operator reads */
 };
 
@@ -31,7 +31,9 @@ struct tap_torch_row {
     struct tap_torch_role roles[TAP_TORCH_ROLES];
     /* The rest of a product. */
     const char *kind, *layout;        /* of the op; of W at run time */
-    const char *n_of;                 /* the tensor whose last dimension is n */
+    const char *out;                  /* the argument that C is written into; NULL: C is returned */
+    const char *n_of;                 /* the tensor whose last dimension is n; NULL: the kind's reader
+                                         knows n (torch_product_kinds.h) */
     const char *type;                 /* int: vLLM's ScalarType.id of W */
     const char *group_size;           /* int?: inputs that share a scale; None and -1: all */
     const char *absent[TAP_TORCH_ABSENT]; /* arguments that must be None: given, they change what the
@@ -41,10 +43,8 @@ struct tap_torch_row {
 /* A row beside the schema of the operator that was registered. */
 struct tap_torch_meaning {
     const struct tap_torch_row *row;
-    int role[TAP_TORCH_ROLES], n_of, type, group_size, absent[TAP_TORCH_ABSENT]; /* places of the
-                                                                                    arguments; -1:
-                                                                                    the row has no
-                                                                                    such */
+    /* Places of the arguments; -1: the row has no such. */
+    int role[TAP_TORCH_ROLES], out, n_of, type, group_size, absent[TAP_TORCH_ABSENT];
     const struct tap_torch_schema *schema;
     struct td_gpu_adapter adapter;    /* the operator in the place of a kernel */
     struct tap_gpu_kernel kernel;

@@ -1,0 +1,23 @@
+/* torch_product_kinds.h - what the kinds of op differ in, when a call that multiplies is read: one
+ * function for each kind, in a file torch_product_<kind>.c.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * A function is called when all tensors of the row are operands of *w, but C; m, k, and n if the row
+ * has n_of, are set. It fills in the rest of what the kind has: attributes, the rounding, n. False:
+ * the types, sizes or values of this call are none that the kind has. Allocates nothing. */
+#ifndef TD_RECORDER_TAP_TORCH_TORCH_PRODUCT_KINDS_H
+#define TD_RECORDER_TAP_TORCH_TORCH_PRODUCT_KINDS_H
+
+#include "kernels/adapters/adapter.h"
+#include "recorder/tap/torch/torch_arguments.h"
+#include "recorder/tap/torch/torch_rows.h"
+
+#pragma GCC visibility push(hidden)
+
+typedef bool tap_torch_product_kind(const struct tap_torch_meaning *m, const td_torch_value *stack,
+                                    struct td_gpu_work *w);
+
+tap_torch_product_kind tap_torch_product_gptq_gemm;
+
+#pragma GCC visibility pop
+#endif
