@@ -80,13 +80,13 @@ static int check_image(const struct td_op_ref *ref, const struct td_tensor *out,
     return TD_OK;
 }
 
-int64_t td_judge_equal(const struct td_tensor *out, const void *a, const void *b)
+int64_t td_judge_equal(const struct td_op_ref *ref, const struct td_tensor *out, const void *a, const void *b)
 {
     int64_t rows = td_judge_rows(out), cols = td_judge_cols(out), i, j, equal = 0;
     size_t w = td_dtype_size(out->dtype);
 
     for (i = 0; i < rows; i++)
-        for (j = 0; j < cols; j++) {
+        for (j = 0; (!ref || td_op_ref_has_row(ref, i)) && j < cols; j++) {
             size_t at = (size_t)td_judge_offset(out, i, j) * w;
 
             equal += !memcmp((const char *)a + at, (const char *)b + at, w);
@@ -130,6 +130,8 @@ double td_judge_score(const struct td_op_ref *ref, const struct td_tensor *out, 
     const int64_t e = i * ref->cols + j;
     const double root_k = sqrt((double)(ref->inner > 0 ? ref->inner : 1));
 
+    if (!td_op_ref_has_row(ref, i))
+        return 0;
     return score_of(td_dtype_get(out->dtype, (const char *)image + at, 0), ref->r1[e],
                     denominator(ref, e, lim, root_k), overflow_at(out->dtype));
 }
@@ -167,13 +169,13 @@ static void judge_repeats(const struct td_tensor *out, const void *const *images
         res->spread = fmax(res->spread, finite < n || !isfinite(denom) ? INFINITY : (high - low) / denom);
 }
 
-static bool same_elements(const struct td_tensor *out, const char *a, const char *b)
+static bool same_elements(const struct td_op_ref *ref, const struct td_tensor *out, const char *a, const char *b)
 {
     const size_t w = td_dtype_size(out->dtype);
     int64_t i, j;
 
     for (i = 0; i < td_judge_rows(out); i++)
-        for (j = 0; j < td_judge_cols(out); j++) {
+        for (j = 0; td_op_ref_has_row(ref, i) && j < td_judge_cols(out); j++) {
             const size_t at = (size_t)td_judge_offset(out, i, j) * w;
 
             if (memcmp(a + at, b + at, w) != 0)
@@ -183,7 +185,7 @@ static bool same_elements(const struct td_tensor *out, const char *a, const char
 }
 
 /* Runs whose output is not the one that most runs gave: of n runs that all differ n - 1. */
-static int count_odd_runs(const struct td_tensor *out, const void *const *images, int n)
+static int count_odd_runs(const struct td_op_ref *ref, const struct td_tensor *out, const void *const *images, int n)
 {
     int most = 1, i, j;
 
@@ -191,7 +193,7 @@ static int count_odd_runs(const struct td_tensor *out, const void *const *images
         int alike = 1;
 
         for (j = i + 1; j < n; j++)
-            alike += same_elements(out, images[i], images[j]);
+            alike += same_elements(ref, out, images[i], images[j]);
         most = alike > most ? alike : most;
     }
     return n - most;
@@ -244,7 +246,7 @@ static void judge_elements(const struct td_op_ref *ref, const struct td_tensor *
     int64_t i, j;
 
     for (i = 0; i < ref->rows; i++)
-        for (j = 0; j < ref->cols; j++) {
+        for (j = 0; td_op_ref_has_row(ref, i) && j < ref->cols; j++) {
             int64_t e = i * ref->cols + j;
             size_t at = (size_t)td_judge_offset(out, i, j) * w;
             double c = td_dtype_get(out->dtype, (const char *)images[0] + at, 0), r = ref->r1[e], r0 = ref->r0[e];
@@ -269,16 +271,25 @@ static void judge_elements(const struct td_op_ref *ref, const struct td_tensor *
     res->r0_rel_l2 = relative(d02, r02);
 }
 
+static int64_t judged_rows(const struct td_op_ref *ref)
+{
+    int64_t n = 0, i;
+
+    for (i = 0; i < ref->rows; i++)
+        n += td_op_ref_has_row(ref, i);
+    return n;
+}
+
 int td_judge_output(const struct td_op_ref *ref, const struct td_tensor *out, const void *const *images, int n_images,
                     const struct td_judge_limits *lim, struct td_judge_result *res, struct td_error *err)
 {
     int64_t across = (ref->cols + TD_JUDGE_TILE_COLS - 1) / TD_JUDGE_TILE_COLS;
-    int64_t down = (ref->rows + TD_JUDGE_TILE_ROWS - 1) / TD_JUDGE_TILE_ROWS;
+    int64_t down = (ref->rows + TD_JUDGE_TILE_ROWS - 1) / TD_JUDGE_TILE_ROWS, judged = judged_rows(ref);
     struct sums s = {.tiles_across = across};
 
     memset(res, 0, sizeof *res);
     res->repeats = n_images;
-    res->total = ref->rows * ref->cols;
+    res->total = judged * ref->cols;
     if (check_image(ref, out, err))
         return err ? err->code : TD_EINVAL;
     s.row = calloc((size_t)(ref->rows + ref->cols + down * across + 1), sizeof *s.row);
@@ -288,9 +299,9 @@ int td_judge_output(const struct td_op_ref *ref, const struct td_tensor *out, co
     s.tile = s.col + ref->cols;
     judge_elements(ref, out, images, n_images, lim, &s, res);
     if (res->unstable)
-        res->odd_runs = count_odd_runs(out, images, n_images);
+        res->odd_runs = count_odd_runs(ref, out, images, n_images);
     res->worst_row = worst_of(s.row, ref->rows, 1, ref->cols);
-    res->worst_col = worst_of(s.col, ref->cols, ref->cols, ref->rows);
+    res->worst_col = worst_of(s.col, ref->cols, ref->cols, judged);
     res->worst_tile = worst_tile(&s, ref->rows, ref->cols);
     free(s.row);
     return TD_OK;

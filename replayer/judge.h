@@ -49,8 +49,9 @@ int td_judge_output(const struct td_op_ref *ref, const struct td_tensor *out, co
 double td_judge_score(const struct td_op_ref *ref, const struct td_tensor *out, const void *image,
                       const struct td_judge_limits *lim, int64_t i, int64_t j);
 
-/* Elements of two images that are bitwise equal. */
-int64_t td_judge_equal(const struct td_tensor *out, const void *a, const void *b);
+/* Elements of two images that are bitwise equal. Rows without a reference do not count here, nor
+ * above. ref : NULL: all rows count. */
+int64_t td_judge_equal(const struct td_op_ref *ref, const struct td_tensor *out, const void *a, const void *b);
 /* Relative L2 distance of r1 from r0, over elements finite in both. */
 double td_judge_format_cost(const struct td_op_ref *ref);
 

@@ -117,11 +117,11 @@ int td_op_compare(struct td_op_item *it, struct td_error *err)
     *c = (struct td_op_compared){.done = true, .total = td_judge_rows(t) * td_judge_cols(t), .baseline_equal = -1, .departs = NAN,
                                  .baseline_departs = NAN};
     if (it->recorded) {
-        it->equal = td_judge_equal(t, now, it->recorded);
+        it->equal = td_judge_equal(NULL, t, now, it->recorded);
         c->departs = relative_distance(t, now, it->recorded, it->equal, c->total);
     }
     if (base) {
-        c->baseline_equal = td_judge_equal(t, now, base);
+        c->baseline_equal = td_judge_equal(NULL, t, now, base);
         c->baseline_departs = relative_distance(t, now, base, c->baseline_equal, c->total);
     }
     c->unstable = count_unstable_elements(t, &it->candidate);

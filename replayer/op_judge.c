@@ -79,7 +79,7 @@ static int judge_candidate(struct td_op_item *it, const struct td_op_ref *ref, s
     if (rc)
         return rc;
     if (it->recorded)
-        it->equal = td_judge_equal(out, it->candidate.images[0], it->recorded);
+        it->equal = td_judge_equal(ref, out, it->candidate.images[0], it->recorded);
     check_poison(it, ref);
     return TD_OK;
 }

@@ -69,7 +69,7 @@ void td_poison_find(const struct td_op_ref *ref, const struct td_tensor *out,
     if (n < 2)
         return;
     for (i = 0; i < ref->rows; i++)
-        for (j = 0; j < ref->cols; j++) {
+        for (j = 0; td_op_ref_has_row(ref, i) && j < ref->cols; j++) {
             size_t at = (size_t)td_judge_offset(out, i, j) * w;
             const char *a = (const char *)images[0] + at, *b = (const char *)images[1] + at;
 

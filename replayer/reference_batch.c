@@ -6,12 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The input whose rows can be stacked; NULL: this op has none. */
+/* The input whose rows can be stacked; NULL: this op has none. Rows that are routed to experts belong
+ * to their routing. */
 static const struct td_tensor *batchable_rows(const struct td_op_call *op)
 {
     const struct td_tensor *a = td_op_in(op, "a");
 
-    return a && a->ndim == 2 && op->out.ndim == 2 && a->strides[1] == 1 && a->shape[0] == td_op_attr(op, "m", -1) ? a : NULL;
+    return a && !td_op_in(op, "sorted_token_ids") && a->ndim == 2 && op->out.ndim == 2 && a->strides[1] == 1 && a->shape[0] == td_op_attr(op, "m", -1) ? a : NULL;
 }
 
 bool td_reference_batch_fits(const struct td_op_call *first, const struct td_op_call *next)

@@ -7,7 +7,7 @@
 #include "kernels/ops/op_check.h"
 #include "model/gptq.h"
 
-static int read_sizes(const struct td_op_call *op, struct td_gptq_op *x, struct td_error *err)
+int td_gptq_op_read_sizes(const struct td_op_call *op, struct td_gptq_op *x, struct td_error *err)
 {
     int64_t bits, group, offset;
     int rc;
@@ -20,7 +20,7 @@ static int read_sizes(const struct td_op_call *op, struct td_gptq_op *x, struct 
         (rc = td_op_check_attr(op, "zero_offset", 0, 1, &offset, err)))
         return rc;
     if (td_gptq_check_sizes((int)bits, group, x->k, x->n, err)) {
-        td_fail_at(err, "gptq_gemm");
+        td_fail_at(err, "%s", op->kind);
         return TD_EINVAL;
     }
     x->bits = (int)bits;
@@ -30,7 +30,7 @@ static int read_sizes(const struct td_op_call *op, struct td_gptq_op *x, struct 
     return 0;
 }
 
-static int read_rounding(const struct td_op_call *op, struct td_gptq_op *x, struct td_error *err)
+int td_gptq_op_read_rounding(const struct td_op_call *op, struct td_gptq_op *x, struct td_error *err)
 {
     static const char *const names[] = {"none", "uint8-token", "weight-bf16", "weight-f16"};
     const char *name = op->act_rounding[0] ? op->act_rounding : names[0];
@@ -38,7 +38,7 @@ static int read_rounding(const struct td_op_call *op, struct td_gptq_op *x, stru
     for (x->rounding = TD_GPTQ_NONE; x->rounding < TD_GPTQ_UNKNOWN; x->rounding++)
         if (!strcmp(name, names[x->rounding]))
             return 0;
-    return td_fail(err, TD_EUNSUPPORTED, "gptq_gemm: the rounding of activations \"%s\" is not known", name);
+    return td_fail(err, TD_EUNSUPPORTED, "%s: the rounding of activations \"%s\" is not known", op->kind, name);
 }
 
 static int read_tensors(const struct td_op_call *op, struct td_gptq_op *x, struct td_error *err)
@@ -68,13 +68,8 @@ static int read_tensors(const struct td_op_call *op, struct td_gptq_op *x, struc
     return 0;
 }
 
-int td_gptq_op_of(const struct td_op_call *op, struct td_gptq_op *x, struct td_error *err)
+int td_gptq_op_check_weights(const struct td_op_call *op, const struct td_gptq_op *x, struct td_error *err)
 {
-    int rc;
-
-    memset(x, 0, sizeof *x);
-    if ((rc = read_sizes(op, x, err)) || (rc = read_tensors(op, x, err)) || (rc = read_rounding(op, x, err)))
-        return rc;
     /* checks g_idx and that pointers are there; the type of scales does not matter to it */
     if (td_gptq_check(&(struct td_gptq_weight){.bits = x->bits,
                                                .group_size = x->group_size,
@@ -87,10 +82,21 @@ int td_gptq_op_of(const struct td_op_call *op, struct td_gptq_op *x, struct td_e
                                                .scales = x->scales,
                                                .g_idx = x->g_idx},
                       err)) {
-        td_fail_at(err, "gptq_gemm");
+        td_fail_at(err, "%s", op->kind);
         return TD_EINVAL;
     }
     return 0;
+}
+
+int td_gptq_op_of(const struct td_op_call *op, struct td_gptq_op *x, struct td_error *err)
+{
+    int rc;
+
+    memset(x, 0, sizeof *x);
+    if ((rc = td_gptq_op_read_sizes(op, x, err)) || (rc = read_tensors(op, x, err)) ||
+        (rc = td_gptq_op_read_rounding(op, x, err)))
+        return rc;
+    return td_gptq_op_check_weights(op, x, err);
 }
 
 bool td_gptq_op_is_plain(const struct td_gptq_op *x)

@@ -40,6 +40,12 @@ struct td_gptq_op {
 /* Check everything, also the range of g_idx and the sizes of memory, and fill *x, which borrows from op.
  * 0; TD_EINVAL; TD_EUNSUPPORTED: this version does not know the rounding. */
 int td_gptq_op_of(const struct td_op_call *op, struct td_gptq_op *x, struct td_error *err);
+/* The two parts of it that other kinds with such weights share: the sizes and what they say of each
+ * other; the rounding. */
+int td_gptq_op_read_sizes(const struct td_op_call *op, struct td_gptq_op *x, struct td_error *err);
+int td_gptq_op_read_rounding(const struct td_op_call *op, struct td_gptq_op *x, struct td_error *err);
+/* Check g_idx, and that the weights are there. */
+int td_gptq_op_check_weights(const struct td_op_call *op, const struct td_gptq_op *x, struct td_error *err);
 /* Is the op what td_gptq_gemm computes: F16 throughout, no bias, nothing rounded? */
 bool td_gptq_op_is_plain(const struct td_gptq_op *x);
 /* The arguments of td_gptq_gemm for a plain op; they borrow what x borrows. Nothing is checked. */

@@ -21,11 +21,17 @@ const struct td_tensor *td_op_in(const struct td_op_call *op, const char *role)
     return NULL;
 }
 
+bool td_op_ref_has_row(const struct td_op_ref *ref, int64_t row)
+{
+    return !ref->unjudged || !ref->unjudged[row];
+}
+
 void td_op_ref_release(struct td_op_ref *ref)
 {
     if (ref->r1 != ref->r0)
         free(ref->r1);
     free(ref->r0);
     free(ref->mag);
+    free(ref->unjudged);
     memset(ref, 0, sizeof *ref);
 }

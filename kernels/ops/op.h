@@ -57,7 +57,10 @@ const struct td_tensor *td_op_in(const struct td_op_call *op, const char *role);
 struct td_op_ref {
     int64_t rows, cols, inner;       /* inner = K, the number of products in an element */
     double *r0, *r1, *mag;
+    unsigned char *unjudged;         /* [rows] 1: the op does not compute this row, whose r0, r1 and mag
+                                        are 0; NULL: it computes all */
 };
+bool td_op_ref_has_row(const struct td_op_ref *ref, int64_t row);
 void td_op_ref_release(struct td_op_ref *ref);
 
 #endif

@@ -136,7 +136,7 @@ int td_op_ref_new(struct td_op_ref *ref, int64_t rows, int64_t cols, int64_t inn
     snprintf(what, sizeof what, "a reference of %lld x %lld", (long long)rows, (long long)cols);
     if (td_memory_room(bytes * (own_r1 ? 3 : 2), what, err))
         return TD_ENOMEM;
-    *ref = (struct td_op_ref){rows, cols, inner, malloc(bytes), NULL, malloc(bytes)};
+    *ref = (struct td_op_ref){.rows = rows, .cols = cols, .inner = inner, .r0 = malloc(bytes), .mag = malloc(bytes)};
     ref->r1 = own_r1 ? malloc(bytes) : ref->r0;
     if (ref->r0 && ref->r1 && ref->mag)
         return 0;

@@ -83,7 +83,7 @@ static int ref_run(void *state, void *prepared, struct td_error *err)
     if ((rc = td_op_kind_find(op->kind)->reference(op, &ref, err)))
         return rc;
     for (int64_t i = 0; i < ref.rows; i++)
-        for (int64_t j = 0; j < ref.cols; j++)
+        for (int64_t j = 0; td_op_ref_has_row(&ref, i) && j < ref.cols; j++)
             store_rounded(op->out.dtype, op->out.data, row_offset(&op->out, i) + j, ref.r1[i * ref.cols + j]);
     td_op_ref_release(&ref);
     return 0;

@@ -24,6 +24,7 @@ kernels/simt: common kernels
 kernels/ops: common common/desc model kernels kernels/abi
 kernels/gemm: kernels/ops
 kernels/ggml_mul_mat: kernels/ops
+kernels/moe_gemm: kernels/ops
 kernels/gptq_any: kernels/ops
 kernels/gptq_gemm: common kernels kernels/abi kernels/simt
 kernels/gpu: common model kernels/abi kernels/adapters kernels/gpucode kernels/gptq_gemm kernels/ops

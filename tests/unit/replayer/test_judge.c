@@ -10,6 +10,7 @@
 
 #include "common/json.h"
 #include "replayer/judge.h"
+#include "replayer/judge_place.h"
 #include "replayer/poison.h"
 #include "replayer/reference_batch.h"
 #include "tests/unit/kernels/ops/op_case.h"
@@ -39,7 +40,7 @@ static void sample_init(struct sample *s)
         s->mag[e] = 64;
         s->c[e] = td_f32_to_f16((float)s->r[e]);
     }
-    s->ref = (struct td_op_ref){ROWS, COLS, 256, s->r, s->r, s->mag};
+    s->ref = (struct td_op_ref){.rows = ROWS, .cols = COLS, .inner = 256, .r0 = s->r, .r1 = s->r, .mag = s->mag};
     s->out = (struct td_tensor){.role = "c", .dtype = TD_DT_F16, .ndim = 2, .shape = {ROWS, COLS}, .strides = {COLS, 1},
                                 .size_bytes = sizeof s->c};
 }
@@ -247,6 +248,41 @@ static void wrong_shape_is_refused(void **state)
     assert_int_equal(td_judge_limits_find("gptq_gemm", TD_DT_I32, &lim, NULL), TD_EUNSUPPORTED);
 }
 
+/* A row that the op does not compute: whatever lies there, in whichever run, says nothing. */
+static void unjudged_rows_do_not_count(void **state)
+{
+    unsigned char unjudged[ROWS] = {[3] = 1, [16] = 1};
+    uint16_t again[ROWS * COLS];
+    struct sample s;
+    struct td_judge_limits lim = f16_limits();
+    struct td_judge_result r;
+    struct td_judge_place place;
+    struct td_poison_found f;
+    const void *images[] = {s.c, again};
+    int j;
+
+    (void)state;
+    sample_init(&s);
+    memcpy(again, s.c, sizeof again);
+    for (j = 0; j < COLS; j++) {
+        s.c[3 * COLS + j] = s.c[16 * COLS + j] = 0x7e00; /* the poison of two runs */
+        again[3 * COLS + j] = again[16 * COLS + j] = 0x9155;
+    }
+    s.ref.unjudged = unjudged;
+    r = judge(&s, images, 2);
+    assert_true(r.score == 0 && r.nan == 0 && r.unstable == 0 && r.odd_runs == 0 && r.rel_l2 == 0);
+    assert_int_equal(r.total, (ROWS - 2) * COLS);
+    assert_int_equal(td_judge_equal(&s.ref, &s.out, s.c, again), (ROWS - 2) * COLS);
+    td_poison_find(&s.ref, &s.out, images, 2, &f);
+    assert_true(!f.unwritten && !f.not_cleared);
+    assert_int_equal(td_judge_place_find(&s.ref, &s.out, s.c, &lim, 1, &place, NULL), 0);
+    assert_int_equal(place.rows.bad, 0);
+    s.ref.unjudged = NULL;
+    assert_true(isinf(judge(&s, images, 2).score));
+    td_poison_find(&s.ref, &s.out, images, 2, &f);
+    assert_int_equal(f.unwritten, 2 * COLS);
+}
+
 static void json_names_infinity(void **state)
 {
     struct td_judge_result res = {.score = INFINITY, .total = 1, .repeats = 3};
@@ -323,6 +359,18 @@ static void joined_references_are_the_same(void **state)
     td_op_ref_release(&whole);
     for (i = 0; i < 3; i++)
         random_gptq_free(&ops[i]);
+}
+
+/* A routing belongs to its own rows: such an op stands alone, also below one that is equal but for A. */
+static void routed_products_are_not_joined(void **state)
+{
+    static const struct moe_form form = {TD_DT_F16, TD_DT_F16, "weight-f16", false, false, false, false, 4, 32, 4, 1, 8};
+    struct op_case t;
+
+    (void)state;
+    case_moe(&t, &form, 5, 16, 64, 0, false, true);
+    assert_false(td_reference_batch_fits(&t.op, &t.op));
+    op_case_release(&t);
 }
 
 /* Products with weights in blocks: three of one W, one of them strided, below each other; and one that may not stand there. */
@@ -428,8 +476,8 @@ int main(void)
         cmocka_unit_test(a_bad_column_does_not_hide), cmocka_unit_test(nan_against_a_number_is_infinite),
         cmocka_unit_test(nan_against_nan_is_counted_only), cmocka_unit_test(overflow_of_f16_is_right),
         cmocka_unit_test(underflow_is_no_error), cmocka_unit_test(repeats_show_spread), cmocka_unit_test(strides_are_followed),
-        cmocka_unit_test(wrong_shape_is_refused), cmocka_unit_test(json_names_infinity), cmocka_unit_test(real_op_scores),
-        cmocka_unit_test(joined_references_are_the_same), cmocka_unit_test(joined_products_of_blocks_are_the_same),
+        cmocka_unit_test(wrong_shape_is_refused), cmocka_unit_test(unjudged_rows_do_not_count), cmocka_unit_test(json_names_infinity), cmocka_unit_test(real_op_scores),
+        cmocka_unit_test(joined_references_are_the_same), cmocka_unit_test(routed_products_are_not_joined), cmocka_unit_test(joined_products_of_blocks_are_the_same),
         cmocka_unit_test(real_products_score), cmocka_unit_test(poison_tells),
     };
 

@@ -1,4 +1,5 @@
-/* ggml_data.h - the records of tests/unit/data/ggml.bin (gguf-py and llama.cpp, data/ggml_make.py) and gemm.bin (torch, gemm_make.py).
+/* ggml_data.h - the records of tests/unit/data/ggml.bin (gguf-py and llama.cpp, data/ggml_make.py) gemm.bin (torch, gemm_make.py),
+ * and moe.bin (numpy, moe_make.py).
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_TESTS_UNIT_KERNELS_OPS_GGML_DATA_H
 #define TD_TESTS_UNIT_KERNELS_OPS_GGML_DATA_H
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GGML_ARRAYS 10
+#define GGML_ARRAYS 13
 struct ggml_record {
     char name[17];
     int64_t n;

@@ -146,4 +146,65 @@ static inline void case_gptq(struct op_case *t, const struct gptq_form *f, int64
     case_tensor(t, "c", f->dtype, 2, (int64_t[]){m, n}, (int64_t[]){n + gap, 1}, 0);
 }
 
+struct moe_form { enum td_dtype dtype, scales; const char *rounding; bool bias, act_order, multiply, round; int bits, group, experts, top_k, block; };
+
+/* m * top_k slots, each with an expert at random, none of them the last one; the last block is another rank's if `absent`. */
+static inline void case_routing(struct op_case *t, const struct moe_form *f, int64_t m, bool absent)
+{
+    const int64_t slots = m * f->top_k, room = slots + f->experts * (f->block - 1), blocks = (room + f->block - 1) / f->block;
+    int32_t *sorted = case_tensor(t, "sorted_token_ids", TD_DT_I32, 1, &room, NULL, 0)->data;
+    int32_t *experts = case_tensor(t, "expert_ids", TD_DT_I32, 1, &blocks, NULL, 0)->data;
+    int32_t *padded = case_tensor(t, "num_tokens_post_padded", TD_DT_I32, 1, (int64_t[]){1}, NULL, 0)->data;
+    float *weights = case_tensor(t, "topk_weights", TD_DT_F32, 2, (int64_t[]){m, f->top_k}, NULL, 0)->data;
+    unsigned char *choice = calloc((size_t)slots + 1, 1);
+    int64_t n = 0, b = 0;
+
+    for (int64_t s = 0; s < slots; s++) {
+        choice[s] = (unsigned char)(case_random() % (uint32_t)(f->experts - 1));
+        weights[s] = (float)(case_random() % 1000) / 1000;
+    }
+    for (int e = 0; e < f->experts; e++) {
+        for (int64_t s = 0; s < slots; s++)
+            if (choice[s] == e)
+                sorted[n++] = (int32_t)s;
+        while (n % f->block)
+            sorted[n++] = (int32_t)slots + e;
+        while (b < n / f->block)
+            experts[b++] = e;
+    }
+    if (absent && b)
+        experts[b - 1] = -1;
+    *padded = (int32_t)n;
+    free(choice);
+}
+
+static inline void case_moe(struct op_case *t, const struct moe_form *f, int64_t m, int64_t n, int64_t k, int64_t gap, bool absent, bool at_end)
+{
+    const int64_t pack = 32 / f->bits, groups = k / f->group, e = f->experts;
+
+    case_start(t, "moe_gemm", f->rounding, m, n, k, at_end);
+    case_attr(t, "bits", f->bits);
+    case_attr(t, "group_size", f->group);
+    case_attr(t, "act_order", f->act_order);
+    case_attr(t, "experts", e);
+    case_attr(t, "top_k", f->top_k);
+    case_attr(t, "block_size", f->block);
+    case_attr(t, "mul_topk_weights", f->multiply);
+    case_attr(t, "round_topk_weights", f->round);
+    case_tensor(t, "a", f->dtype, 2, (int64_t[]){m, k}, (int64_t[]){k + gap, 1}, 1);
+    case_tensor(t, "qweight", TD_DT_I32, 3, (int64_t[]){e, k / pack, n}, NULL, 0);
+    case_tensor(t, "qzeros", TD_DT_I32, 3, (int64_t[]){e, groups, n / pack}, NULL, 0);
+    case_tensor(t, "scales", f->scales, 3, (int64_t[]){e, groups, n}, NULL, 0.01f);
+    case_routing(t, f, m, absent);
+    if (f->act_order) {
+        int32_t *g = case_tensor(t, "g_idx", TD_DT_I32, 2, (int64_t[]){e, k}, NULL, 0)->data;
+
+        for (int64_t i = 0; i < e * k; i++)
+            g[i] = (int32_t)(case_random() % groups);
+    }
+    if (f->bias)
+        case_tensor(t, "bias", f->scales, 2, (int64_t[]){e, n}, NULL, 1);
+    case_tensor(t, "c", f->dtype, 2, (int64_t[]){m * f->top_k, n}, (int64_t[]){n + gap, 1}, 0);
+}
+
 #endif

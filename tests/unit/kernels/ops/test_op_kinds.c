@@ -10,15 +10,16 @@
 #include "tests/unit/kernels/ops/ggml_data.h"
 #include "tests/unit/kernels/ops/op_case.h"
 
-static char *ggml, *gemm;
-static size_t ggml_size, gemm_size;
+static char *ggml, *gemm, *moe;
+static size_t ggml_size, gemm_size, moe_size;
 
 static int setup(void **state)
 {
     (void)state;
     ggml = ggml_data_read("tests/unit/data/ggml.bin", &ggml_size);
     gemm = ggml_data_read("tests/unit/data/gemm.bin", &gemm_size);
-    return ggml && gemm ? 0 : -1;
+    moe = ggml_data_read("tests/unit/data/moe.bin", &moe_size);
+    return ggml && gemm && moe ? 0 : -1;
 }
 
 static int teardown(void **state)
@@ -26,6 +27,7 @@ static int teardown(void **state)
     (void)state;
     free(ggml);
     free(gemm);
+    free(moe);
     return 0;
 }
 
@@ -297,6 +299,142 @@ static void test_gemm_refuses(void **state)
     op_case_release(&t);
 }
 
+/* ---- moe_gemm ------------------------------------------------------------------------------------------------------ */
+
+static void put_stack(struct td_op_call *op, const char *role, enum td_dtype dt, int64_t e, int64_t d0, int64_t d1,
+                      const struct ggml_record *r, int array)
+{
+    struct td_tensor *t = &op->in[op->n_in];
+
+    put(op, role, dt, e * d0, d1, r, array);
+    t->ndim = 3;
+    memcpy(t->shape, (int64_t[]){e, d0, d1}, 3 * sizeof(int64_t));
+    memcpy(t->strides, (int64_t[]){d0 * d1, d1, 1}, 3 * sizeof(int64_t));
+}
+
+static void add_attr(struct td_op_call *op, const char *name, int64_t value)
+{
+    struct td_attr *a = &op->attrs[op->n_attrs++];
+
+    snprintf(a->name, sizeof a->name, "%s", name);
+    a->value = value;
+}
+
+static void moe_of(const struct ggml_record *r, enum td_dtype dt, const char *rounding, bool bias, struct td_op_call *op)
+{
+    static const char *const names[] = {"bits", "group_size", "act_order", "experts", "top_k", "block_size"};
+    const int64_t *s = r->array[0], m = s[0], n = s[1], k = s[2], pack = 32 / s[3], groups = k / s[4], e = s[6], slots = m * s[7];
+    static int32_t padded;
+
+    start(op, "moe_gemm", rounding, s);
+    for (int i = 0; i < 6; i++)
+        add_attr(op, names[i], s[3 + i]);
+    add_attr(op, "mul_topk_weights", s[10]);
+    add_attr(op, "round_topk_weights", s[11]);
+    put(op, "a", dt, m, k, r, 1);
+    put_stack(op, "qweight", TD_DT_I32, e, k / pack, n, r, 2);
+    put_stack(op, "qzeros", TD_DT_I32, e, groups, n / pack, r, 3);
+    put_stack(op, "scales", dt, e, groups, n, r, 4);
+    put(op, "g_idx", TD_DT_I32, e, k, r, 5);
+    if (bias)
+        put(op, "bias", dt, e, n, r, 6);
+    put(op, "sorted_token_ids", TD_DT_I32, (int64_t)r->size[7] / 4, -1, r, 7);
+    put(op, "expert_ids", TD_DT_I32, (int64_t)r->size[8] / 4, -1, r, 8);
+    put(op, "topk_weights", TD_DT_F32, slots, -1, r, 9);
+    padded = (int32_t)s[9];
+    op->in[op->n_in++] = (struct td_tensor){"num_tokens_post_padded", TD_DT_I32, 1, {1}, {1}, &padded, 4, 4};
+    set_out(op, dt, slots, n);
+}
+
+static void check_moe(const char *name, enum td_dtype dt, const char *rounding, bool bias)
+{
+    const struct ggml_record r = ggml_data_find(moe, moe_size, name);
+    const double *r0 = r.array[10], *r1 = r.array[11], *mag = r.array[12];
+    struct td_op_call op;
+    struct td_op_ref ref;
+    double apart = 0;
+    int absent = 0;
+
+    moe_of(&r, dt, rounding, bias, &op);
+    ref = reference(&op);
+    assert_int_equal((size_t)(ref.rows * ref.cols) * sizeof *r0, r.size[10]);
+    for (int64_t e = 0; e < ref.rows * ref.cols; e++) {
+        assert_int_equal(td_op_ref_has_row(&ref, e / ref.cols), !isnan(r0[e]));
+        absent += isnan(r0[e]) != 0;
+        if (isnan(r0[e]))
+            continue;
+        assert_true(fabs(ref.r0[e] - r0[e]) < 1e-13 * mag[e]);
+        assert_true(fabs(ref.r1[e] - r1[e]) < 1e-13 * mag[e]);
+        assert_true(fabs(ref.mag[e] - mag[e]) < 1e-13 * mag[e]);
+        apart = fmax(apart, fabs(r1[e] - r0[e]) / mag[e]);
+    }
+    assert_int_equal(apart > 1e-5, strcmp(rounding, "none") != 0);
+    assert_int_equal(absent > 0, ((const int64_t *)r.array[0])[12] > 0);
+    td_op_ref_release(&ref);
+}
+
+static void test_moe_is_numpy_s(void **state)
+{
+    (void)state;
+    check_moe("moe f16", TD_DT_F16, "weight-f16", false);
+    check_moe("moe bf16 mul", TD_DT_BF16, "weight-bf16", true);
+    check_moe("moe f16 8 act", TD_DT_F16, "none", false);
+}
+
+/* What a hostile fixture may hold: each would otherwise be an access beyond a tensor, or an answer that depends on an order. */
+static void test_moe_refuses(void **state)
+{
+    static const struct moe_form form = {TD_DT_F16, TD_DT_F16, "weight-f16", true, true, true, true, 4, 32, 4, 2, 8};
+    struct op_case t;
+    int32_t *sorted, *experts, *padded, was;
+
+    (void)state;
+    case_moe(&t, &form, 5, 16, 64, 0, false, true);
+    sorted = t.op.in[4].data, experts = t.op.in[5].data, padded = t.op.in[6].data;
+    REFUSES(op.attrs[6].value = 0, TD_EINVAL, "attribute experts is out of range");
+    REFUSES(op.attrs[6].value = 5000, TD_EINVAL, "more than an op can have");
+    REFUSES(op.attrs[7].value = 0, TD_EINVAL, "attribute top_k is out of range");
+    REFUSES(op.attrs[7].value = INT32_MAX, TD_EINVAL, "more than an op can have");
+    REFUSES(op.attrs[8].value = 0, TD_EINVAL, "attribute block_size is out of range");
+    REFUSES(op.attrs[8].value = 5000, TD_EINVAL, "more than an op can have");
+    REFUSES(op.attrs[7].value = 3, TD_EINVAL, "tensor \"c\": expected shape [15, 16]");
+    REFUSES(op.attrs[4].value = 7, TD_EINVAL, "moe_gemm: group_size is 7");
+    REFUSES(op.attrs[6].value = 3, TD_EINVAL, "tensor \"qweight\" is not one of [8, 16] for each of 3 experts");
+    REFUSES(op.in[1].ndim = 2, TD_EINVAL, "tensor \"qweight\" is not one of");
+    REFUSES(op.in[1].strides[0] = 0, TD_EINVAL, "tensor \"qweight\": its strides do not describe dense rows");
+    REFUSES(op.in[1].size_bytes--, TD_EINVAL, "2047 bytes, its shape and strides need 2048");
+    REFUSES(op.in[2].data = NULL, TD_EINVAL, "tensor \"qzeros\" has no data");
+    REFUSES(op.in[3].dtype = TD_DT_I32, TD_EINVAL, "tensor \"scales\": expected F32 or F16 or BF16, found I32");
+    REFUSES(op.in[4].shape[0]++, TD_EINVAL, "tensor \"sorted_token_ids\": 152 bytes, its shape and strides need 156");
+    REFUSES((op.in[4].ndim = 2, op.in[4].shape[1] = INT64_C(1) << 62, op.in[4].strides[1] = 1), TD_EINVAL, "is not a dense row of numbers");
+    REFUSES(op.in[4].strides[0] = 2, TD_EINVAL, "is not a dense row of numbers");
+    REFUSES(op.in[5].shape[0] = 1, TD_EINVAL, "with 1 expert_ids");
+    REFUSES(op.in[6].shape[0] = 0, TD_EINVAL, "0 num_tokens_post_padded and 10 topk_weights, expected 1 and 10");
+    REFUSES(op.in[7].shape[0]--, TD_EINVAL, "8 topk_weights, expected 1 and 10");
+    REFUSES(op.in[7].dtype = TD_DT_I32, TD_EINVAL, "tensor \"topk_weights\": expected F32, found I32");
+    REFUSES(op.in[8].shape[1]--, TD_EINVAL, "tensor \"g_idx\" is not one of");
+    REFUSES(op.in[9].shape[0]--, TD_EINVAL, "tensor \"bias\" is not one of");
+    REFUSES(op.n_in = 4, TD_EINVAL, "tensor \"g_idx\" is missing");
+    REFUSES(strcpy(op.in[4].role, "ids"), TD_EINVAL, "tensor \"sorted_token_ids\" is missing");
+    REFUSES(strcpy(op.act_rounding, "uint8-token"), TD_EUNSUPPORTED, "\"uint8-token\" is not known");
+#define REFUSES_NUMBER(at, number, sentence)                                         \
+    do {                                                                             \
+        was = *(at);                                                                 \
+        *(at) = number;                                                              \
+        REFUSES((void)op, TD_EINVAL, sentence);                                      \
+        *(at) = was;                                                                 \
+    } while (0)
+    REFUSES_NUMBER(padded, -8, "num_tokens_post_padded is -8");
+    REFUSES_NUMBER(padded, 12, "num_tokens_post_padded is 12");
+    REFUSES_NUMBER(padded, 1 << 20, "num_tokens_post_padded is 1048576");
+    REFUSES_NUMBER(experts, 4, "expert_ids[0] is 4, there are 4 experts");
+    REFUSES_NUMBER(experts, -2, "expert_ids[0] is -2");
+    REFUSES_NUMBER(sorted, -1, "sorted_token_ids[0] is -1");
+    REFUSES_NUMBER(sorted + 8, sorted[0], "two blocks compute slot");
+    REFUSES_NUMBER((int32_t *)t.op.in[8].data + 70, 2, "g_idx[6] is 2, there are 2 groups");
+    op_case_release(&t);
+}
+
 /* ---- providers ----------------------------------------------------------------------------------------------------- */
 
 /* ref gives R1 rounded once; cpu something as near as its promise. Both say what they cannot do. */
@@ -332,7 +470,7 @@ static void test_providers_run_every_kind(void **state)
         }
         p->release(opened, prepared);
         strcpy(t.op.kind, "ggml_rope");
-        assert_string_equal(p->supports(opened, &t.op), "ops of kind \"ggml_rope\" are not supported; this provider runs gptq_gemm ggml_mul_mat gemm");
+        assert_string_equal(p->supports(opened, &t.op), "ops of kind \"ggml_rope\" are not supported; this provider runs gptq_gemm ggml_mul_mat gemm moe_gemm");
         p->close(opened);
         td_op_ref_release(&ref);
         op_case_release(&t);
@@ -349,6 +487,8 @@ int main(void)
         cmocka_unit_test(test_gptq_refuses),
         cmocka_unit_test(test_gemm_is_torch_s),
         cmocka_unit_test(test_gemm_refuses),
+        cmocka_unit_test(test_moe_is_numpy_s),
+        cmocka_unit_test(test_moe_refuses),
         cmocka_unit_test(test_providers_run_every_kind),
     };
 
