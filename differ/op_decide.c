@@ -245,7 +245,9 @@ static void rounding_words(const char *rounding, char *out, size_t n)
     } known[] = {{"none", "activations are not rounded"},
                  {"uint8-token", "activations are rounded to 8 bits per token (uint8-token)"},
                  {"weight-bf16", "weights are rounded to BF16 (weight-bf16)"},
-                 {"weight-f16", "weights are rounded to F16 (weight-f16)"}};
+                 {"weight-f16", "weights are rounded to F16 (weight-f16)"},
+                 {"zero-bf16", "scaled zero points, then weights, are rounded to BF16 (zero-bf16)"},
+                 {"zero-f16", "scaled zero points, then weights, are rounded to F16 (zero-f16)"}};
     size_t i;
 
     for (i = 0; i < sizeof known / sizeof known[0]; i++)

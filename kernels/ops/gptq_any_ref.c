@@ -41,11 +41,23 @@ void td_gptq_op_row(const struct td_gptq_op *x, int64_t i, double *stored, doubl
             rounded[j] = stored[j];
 }
 
-static double round_weight(enum td_gptq_rounding how, double w)
+static double round_to(enum td_dtype dtype, double x)
 {
-    return how == TD_GPTQ_WEIGHT_BF16 ? td_bf16_to_f32(td_f32_to_bf16((float)w))
-           : how == TD_GPTQ_WEIGHT_F16 ? td_f16_to_f32(td_f32_to_f16((float)w))
-                                       : w;
+    return dtype == TD_DT_BF16 ? td_bf16_to_f32(td_f32_to_bf16((float)x))
+                               : td_f16_to_f32(td_f32_to_f16((float)x));
+}
+
+/* The weight as the kernel multiplies it. Float holds scales of 16 bits times integers of 8 exactly;
+ * so is their sum with such a product, unless it is a denormal. */
+static double round_weight(enum td_gptq_rounding how, int q, int zero, double scale)
+{
+    switch (how) {
+    case TD_GPTQ_WEIGHT_BF16: return round_to(TD_DT_BF16, (q - zero) * scale);
+    case TD_GPTQ_WEIGHT_F16: return round_to(TD_DT_F16, (q - zero) * scale);
+    case TD_GPTQ_ZERO_BF16: return round_to(TD_DT_BF16, q * scale + round_to(TD_DT_BF16, -scale * zero));
+    case TD_GPTQ_ZERO_F16: return round_to(TD_DT_F16, q * scale + round_to(TD_DT_F16, -scale * zero));
+    default: return (q - zero) * scale;
+    }
 }
 
 /* Scale and zero point of group g, columns n0 .. n0 + cols. */
@@ -77,11 +89,10 @@ void td_gptq_op_columns(const struct td_gptq_op *x, int64_t n0, int64_t cols, do
             read_group(x, group = g, n0, cols, scale, zero);
         for (int64_t i = 0; i < cols; i++) {
             const int q = (int)(x->qweight[k / pack * x->n + n0 + i] >> (x->bits * (k % pack)) & mask);
-            const double w = (q - zero[i]) * scale[i];
 
-            exact[i * x->k + k] = w;
+            exact[i * x->k + k] = (q - zero[i]) * scale[i];
             if (rounded != exact)
-                rounded[i * x->k + k] = round_weight(x->rounding, w);
+                rounded[i * x->k + k] = round_weight(x->rounding, q, zero[i], scale[i]);
         }
     }
 }

