@@ -46,6 +46,11 @@ void td_awq_unpack_zeros(int64_t groups, int64_t n, const void *awq, uint32_t *o
     }
 }
 
+unsigned td_awq_q(const void *awq, int64_t n_all, int64_t row, int64_t n)
+{
+    return nibble(word_at(awq, row * (n_all / PACK) + n / PACK), (int)(n % PACK));
+}
+
 /* ---- loading --------------------------------------------------------------------------------- */
 
 static int require_tensor(const struct td_safetensors *st, const char *layer, const char *part,

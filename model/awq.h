@@ -14,6 +14,9 @@
 void td_awq_unpack_weight(int64_t k, int64_t n, const void *awq, uint32_t *out);
 void td_awq_unpack_zeros(int64_t groups, int64_t n, const void *awq, uint32_t *out);
 
+/* Number n of row `row` of qweight [., n_all / 8]. */
+unsigned td_awq_q(const void *awq, int64_t n_all, int64_t row, int64_t n);
+
 /* As td_gptq_weight_load(), but *out has its weights in .awq, not in .qweight, so that a checkpoint opens
  * without a copy of them; its zero points are turned into GPTQ's. TD_ENOTFOUND: also a layer without zero
  * points. */

@@ -79,15 +79,28 @@ static bool same_rows(const struct td_gptq_unpacked *w, int64_t n0, const struct
 
 /* ---- a weight of which there is a sample only ------------------------------------------------ */
 
-/* Word r of column c of a weight whose row i is row perm[i] of the part; perm NULL: row k0 + i. The
- * part's checkpoint is not AWQ's. */
-static uint32_t word_of(const struct td_gptq_part *p, const int32_t *perm, int64_t r, int64_t c)
+/* Word r of column c of the part, where the checkpoint is AWQ's, whose rows are never sorted. */
+static uint32_t word_of_awq(const struct td_gptq_part *p, int64_t r, int64_t c)
 {
-    const int bits = p->w->bits, pack = 32 / bits;
-    const uint32_t *column = p->w->qweight + p->n0 + c;
     uint32_t word = 0;
     int j;
 
+    for (j = 0; j < 8; j++)
+        word |= td_awq_q(p->w->awq, p->w->n, p->k0 + r * 8 + j, p->n0 + c) << j * 4;
+    return word;
+}
+
+/* Word r of column c of a weight whose row i is row perm[i] of the part; perm NULL: row k0 + i. */
+static uint32_t word_of(const struct td_gptq_part *p, const int32_t *perm, int64_t r, int64_t c)
+{
+    const int bits = p->w->bits, pack = 32 / bits;
+    const uint32_t *column;
+    uint32_t word = 0;
+    int j;
+
+    if (p->w->awq)
+        return word_of_awq(p, r, c);
+    column = p->w->qweight + p->n0 + c;
     if (!perm)
         return column[(p->k0 / pack + r) * p->w->n];
     for (j = 0; j < pack; j++) {
@@ -105,13 +118,13 @@ static bool same_sample(const struct td_gptq_unpacked *w, const struct td_weight
     const uint64_t words = (uint64_t)(w->k * w->bits / 32 * w->n);
     unsigned i;
 
-    for (i = 0; i < TD_FINGERPRINT_WORDS && !p->w->awq; i++) {
+    for (i = 0; i < TD_FINGERPRINT_WORDS; i++) {
         int64_t at = (int64_t)td_fingerprint_at(words, i), c = at % w->n - n0;
 
         if (c >= 0 && c < p->n && word_of(p, perm, at / w->n, c) != sample->word[i])
             return false;
     }
-    return !p->w->awq;
+    return true;
 }
 
 int td_gptq_match_qweight(const struct td_gptq_match *m, struct td_gptq_unpacked *w,
@@ -133,20 +146,53 @@ int td_gptq_match_qweight(const struct td_gptq_match *m, struct td_gptq_unpacked
     return TD_OK;
 }
 
+void td_gptq_match_qzeros(const struct td_gptq_match *m, struct td_gptq_unpacked *w)
+{
+    const int bits = w->bits, pack = 32 / bits;
+    int64_t g, c, n0 = 0;
+    int i;
+
+    w->zero_offset = m->part[0].w->zero_offset;
+    memset(w->qzeros, 0, (size_t)(w->groups * (w->n / pack)) * 4);
+    for (i = 0; i < m->layer.n; n0 += m->part[i++].n)
+        for (g = 0; g < w->groups; g++)
+            for (c = 0; c < m->part[i].n; c++)
+                w->qzeros[g * (w->n / pack) + (n0 + c) / pack] |=
+                    (uint32_t)(td_gptq_zero(m->part[i].w, td_gptq_part_first_group(&m->part[i]) + g,
+                                            m->part[i].n0 + c) -
+                               w->zero_offset)
+                    << (n0 + c) % pack * bits;
+}
+
 /* ---- comparing all of it --------------------------------------------------------------------- */
 
-/* Zero points and scales of every group. */
-static bool same_groups(const struct td_gptq_unpacked *w, int64_t n0, const struct td_gptq_part *p)
+/* Is `scaled` the number that a server makes of this zero point? A zero may have either sign. */
+static bool is_scaled_zero(uint16_t scaled, int zero, uint16_t scale, enum td_dtype dtype)
 {
+    const float z = -(float)td_dtype_get(dtype, &scale, 0) * (float)zero;
+    const uint16_t want = (uint16_t)td_dtype_bits(TD_DT_F32, &z, 0, dtype);
+
+    return scaled == want || !((scaled | want) & 0x7fff);
+}
+
+/* Zero points and scales of every group. */
+static bool same_groups(const struct td_gptq_wanted *wanted, int64_t n0, const struct td_gptq_part *p)
+{
+    const struct td_gptq_unpacked *w = wanted->w;
     int64_t g, i;
 
     for (g = 0; g < w->groups; g++)
         for (i = 0; i < p->n; i++) {
-            int64_t from = td_gptq_part_first_group(p) + g, col = p->n0 + i;
+            const int64_t from = td_gptq_part_first_group(p) + g, col = p->n0 + i,
+                          at = g * w->n + n0 + i;
+            const int zero = td_gptq_zero(p->w, from, col);
 
-            if (td_gptq_zero(p->w, from, col) != zero_of(w, g, n0 + i) ||
-                td_dtype_bits(TD_DT_F16, p->w->scales, (size_t)(from * p->w->n + col),
-                              w->scale_dtype) != w->scales[g * w->n + n0 + i])
+            if (td_dtype_bits(TD_DT_F16, p->w->scales, (size_t)(from * p->w->n + col),
+                              w->scale_dtype) != w->scales[at])
+                return false;
+            if (wanted->scaled_zeros ? !is_scaled_zero(wanted->scaled_zeros[at], zero, w->scales[at],
+                                                       w->scale_dtype)
+                                     : zero != zero_of(w, g, n0 + i))
                 return false;
         }
     return true;
@@ -162,7 +208,7 @@ static bool same_parts(const struct td_gptq_wanted *wanted, const struct td_gptq
     for (i = 0; i < m->layer.n; n0 += m->part[i++].n)
         if (!(wanted->sample ? same_sample(w, wanted->sample, n0, &m->part[i], perm)
                              : same_rows(w, n0, &m->part[i], perm)) ||
-            !same_groups(w, n0, &m->part[i]))
+            !same_groups(wanted, n0, &m->part[i]))
             return false;
     return true;
 }

@@ -38,6 +38,9 @@ struct td_gptq_wanted {
     /* Not NULL: w->qweight is not known but for this sample of it, a matrix of I32. Rows that are
      * sorted by group then lie as td_gptq_argsort_groups() has them. */
     const struct td_weight_fingerprint *sample;
+    /* [groups, n] of type w->scale_dtype. Not NULL: w->qzeros are not known but for these, each
+     * zero point times minus its scale, rounded to that type. */
+    const uint16_t *scaled_zeros;
 };
 
 /* Count the layers, and the ranks' shares of layers, that have the wanted content. The first is
@@ -49,5 +52,7 @@ int td_gptq_match_find(const struct td_checkpoint *ck, const struct td_gptq_want
  * TD_ENOMEM. */
 int td_gptq_match_qweight(const struct td_gptq_match *m, struct td_gptq_unpacked *w,
                           struct td_error *err);
+/* Write w->qzeros and w->zero_offset likewise, of a match of scaled_zeros. */
+void td_gptq_match_qzeros(const struct td_gptq_match *m, struct td_gptq_unpacked *w);
 
 #endif

@@ -135,20 +135,23 @@ void td_identify_unpacked(struct td_weight_set *s, struct td_gptq_unpacked *w, b
 {
     struct td_gptq_match match;
 
-    s->matches = find(s, &(struct td_gptq_wanted){w, sorted_rows, NULL}, &match);
+    s->matches = find(s, &(struct td_gptq_wanted){w, sorted_rows, NULL, NULL}, &match);
     fill_output(s, w, &match);
 }
 
 int td_identify_sampled(struct td_weight_set *s, struct td_gptq_unpacked *w, bool sorted_rows,
-                        struct td_error *err)
+                        const uint16_t *scaled_zeros, struct td_error *err)
 {
     struct td_gptq_match match;
     int rc;
 
-    s->matches = find(s, &(struct td_gptq_wanted){w, sorted_rows, s->fingerprint}, &match);
+    s->matches =
+        find(s, &(struct td_gptq_wanted){w, sorted_rows, s->fingerprint, scaled_zeros}, &match);
     if (!s->matches)
         return td_fail(err, TD_EUNSUPPORTED, "no layer of the checkpoint has this sample");
     rc = td_gptq_match_qweight(&match, w, err);
+    if (scaled_zeros)
+        td_gptq_match_qzeros(&match, w);
     if (!rc)
         fill_output(s, w, &match);
     return rc;

@@ -21,9 +21,11 @@ int td_identify_begin(const struct td_weight_set *s, const char *kernel, struct 
 void td_identify_unpacked(struct td_weight_set *s, struct td_gptq_unpacked *w, bool sorted_rows);
 
 /* The same of a weight whose qweight is not known but for the sample s->fingerprint: it is taken
- * from the layer with that content. TD_EUNSUPPORTED: there is none; TD_ENOMEM. */
+ * from the layer with that content.
+ *   scaled_zeros : not NULL: nor are its qzeros, but for these (gptq_match.h)
+ * TD_EUNSUPPORTED: there is none; TD_ENOMEM. */
 int td_identify_sampled(struct td_weight_set *s, struct td_gptq_unpacked *w, bool sorted_rows,
-                        struct td_error *err);
+                        const uint16_t *scaled_zeros, struct td_error *err);
 
 /* Map the error of an unpacking function: TD_ENOMEM and TD_ELIMIT stay, others become
  * TD_EUNSUPPORTED, so that the weights are stored as they were sent. 0 stays 0. err, if not NULL,

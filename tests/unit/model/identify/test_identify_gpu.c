@@ -695,6 +695,78 @@ static void machete_of_a_rank(void **state)
     end(&r);
 }
 
+/* vLLM: -1.0 * scales * zero points, in the type of the scales. */
+static void add_scaled_zeros(struct run_time *r, const char *dtype)
+{
+    const enum td_dtype dt = td_dtype_parse(dtype);
+    const uint16_t *scales = (const uint16_t *)r->bytes[1];
+    uint16_t *zeros = add(r, "qzeros", dtype, r->w.groups, r->w.n);
+    int64_t i;
+
+    for (i = 0; i < r->w.groups * r->w.n; i++) {
+        const float z = -(float)td_dtype_get(dt, scales, (size_t)i) * (float)(r->w.qzeros[i / 8] >> i % 8 * 4 & 15);
+
+        zeros[i] = (uint16_t)td_dtype_bits(TD_DT_F32, &z, 0, dt);
+    }
+}
+
+/* AWQ's layers, whole, and the second of two ranks: the integers of the zero points are back. */
+static void machete_of_awq(void **state)
+{
+    struct run_time r;
+    size_t i;
+    int rank, bf16;
+
+    (void)state;
+    for (rank = 0; rank < 2; rank++)
+        for (i = 0; i < LAYERS; i++)
+            for (bf16 = 0; bf16 < 2; bf16++) {
+                const bool one = !layers[i].names[1];
+                const char *const dtype = bf16 ? "BF16" : "F16";
+
+                as_machete(&r, AWQ, cut(AWQ, layers[i].names, rank && !one ? 2 : 1, rank && one ? 2 : 1, rank), dtype);
+                add_scaled_zeros(&r, dtype);
+                assert_int_equal(identify(&r), 0);
+                assert_int_equal(r.s.matches, 1);
+                assert_string_equal(r.s.layer, layers[i].layer);
+                assert_int_equal(extra(&r.s, "zero_offset"), 0);
+                expect_bytes(&r.s, "qweight", r.w.qweight, r.w.k / 8, r.w.n, 4);
+                expect_bytes(&r.s, "qzeros", r.w.qzeros, r.w.groups, r.w.n / 8, 4);
+                expect_loaded(&r, AWQ, "qweight", one ? "[\"awq-qweight\"]" : "[\"awq-qweight\",\"stack\"]");
+                expect_loaded(&r, AWQ, "qzeros", one ? "[\"awq-qzeros\"]" : "[\"awq-qzeros\",\"stack\"]");
+                end(&r);
+            }
+}
+
+/* Zero points, or a type of them, that the layer has not; none: stored as they were sent, without a name. A zero may have
+ * either sign. */
+static void machete_of_other_zeros(void **state)
+{
+    struct run_time r;
+    int what;
+
+    (void)state;
+    for (what = 0; what < 4; what++) {
+        uint16_t *zeros;
+
+        as_machete(&r, AWQ, cut(AWQ, gate_up, 1, 1, 0), "F16");
+        if (what < 3)
+            add_scaled_zeros(&r, "F16");
+        zeros = (uint16_t *)r.bytes[2];
+        if (what == 0)
+            zeros[r.t[2].size / 2 - 1] ^= 1;
+        else if (what == 1)
+            strcpy(r.t[2].rec.dtype, "BF16");
+        for (size_t i = 0; what == 2 && i < r.t[2].size / 2; i++)
+            zeros[i] &= zeros[i] == 0x8000 ? 0 : 0xffff;
+        assert_int_equal(identify(&r), 0);
+        assert_int_equal(r.s.matches, what == 2);
+        assert_int_equal(r.s.n, what == 3 ? 2 : 3);
+        assert_string_equal(r.s.t[at(&r.s, "scales")].rec.dtype, "F16");
+        end(&r);
+    }
+}
+
 /* One word of the sample, or one scale, that no layer has; no sample: stored as it was sent, without a name. */
 static void machete_of_another_model(void **state)
 {
@@ -889,6 +961,7 @@ int main(void)
         cmocka_unit_test(zero_offset_becomes_the_checkpoints), cmocka_unit_test(other_content_is_unshuffled),
         cmocka_unit_test(marlin_is_found),      cmocka_unit_test(marlin_keeps_a_bias),      cmocka_unit_test(marlin_sorted_rows),
         cmocka_unit_test(marlin_keeps_g_idx),   cmocka_unit_test(marlin_with_zero_points),  cmocka_unit_test(slices_of_ranks),
+        cmocka_unit_test(machete_of_awq), cmocka_unit_test(machete_of_other_zeros),
         cmocka_unit_test(machete_is_found),     cmocka_unit_test(machete_of_a_rank),        cmocka_unit_test(machete_of_another_model),
         cmocka_unit_test(samples_are_spread),
         cmocka_unit_test(the_product_is_the_models), cmocka_unit_test(marlin_of_awq),
