@@ -258,8 +258,8 @@ class Quantised(Plan):
             raise Unsupported(f"{self.name} takes {what}; here {self.op.get('a').dtype}, {self.bits} bits, K {self.k}, N {self.n}, "
                               f"groups of {self.group}{', act-order' if self.perm is not None else ''}")
 
-    def rounds_weights(self):
-        return {"F16": "weight-f16", "BF16": "weight-bf16"}[self.op.get("a").dtype]
+    def rounds_weights(self, how="weight"):
+        return f"{how}-{self.op.get('a').dtype.lower()}"
 
     def type_of_weights(self):
         """The id by which vLLM names the type of W."""
@@ -300,7 +300,8 @@ def pack(numbers, bits, axis):
 
 def zero_points(op):
     zeros = unpack(words_of(op.get("qzeros")), op.attrs["bits"], 1) + op.attrs.get("zero_offset", 1)
-    return None if (zeros == 1 << (op.attrs["bits"] - 1)).all() else zeros
+    had_zeros = op.act_rounding.startswith("zero-")       # the recorded kernel was given them
+    return None if not had_zeros and (zeros == 1 << (op.attrs["bits"] - 1)).all() else zeros
 
 
 def row_order(op):
@@ -328,7 +329,7 @@ class Machete(Quantised):
         self.prepack = build.operator("machete_prepack_B")
         self.refuse_unless(op.get("a").dtype in ("F16", "BF16") and self.k % 64 == 0 and self.n % 128 == 0,
                            "F16 and BF16, K that are multiples of 64 and N of 128")
-        self.rounding = self.rounds_weights()
+        self.rounding = self.rounds_weights("weight" if self.zeros is None else "zero")
 
     def prepare(self):
         torch, words, a = self.build.torch, words_of(self.op.get("qweight")), self.build.tensor(self.op.get("a"))

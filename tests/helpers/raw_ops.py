@@ -76,11 +76,14 @@ def pack(x, axis, bits=4):
 def gptq(layer, dtype, a, qweight, qzeros, scales, group, bias=None, g_idx=None, ld=0, bits=4, zero_offset=1, symbol="cpu_gemm_wna16",
          rounding=None):
     """Tensors as in a GPTQ checkpoint; zero points are stored minus zero_offset. rounding: of the weights; None: to
-    dtype, "none": they are exact."""
+    dtype, "none": they are exact; "zero-f16": zero points come scaled, as Machete's."""
     n, k = scales.shape[1], a.shape[1]
     rounding = rounding or "weight-" + dtype.lower()
     groups = numpy.arange(k) // group if g_idx is None else g_idx
-    weight = (unpack(qweight, 0, bits).astype(float) - unpack(qzeros, 1, bits)[groups] - zero_offset) * means(scales, dtype)[groups]
+    q, zero, scale = unpack(qweight, 0, bits).astype(float), unpack(qzeros, 1, bits).astype(float) + zero_offset, means(scales, dtype)
+    weight = (q - zero[groups]) * scale[groups]
+    if rounding.startswith("zero-"):
+        weight = q * scale[groups] + rounded(-zero * scale, dtype)[groups]
     op("gptq_gemm", layer, symbol, rounding, m=a.shape[0], n=n, k=k, bits=bits, group_size=group, zero_offset=zero_offset,
        act_order=int(g_idx is not None))
     tensor("in", "a", dtype, a, ld)

@@ -13,7 +13,8 @@ products in float16 before it multiplies by the scale overflows there, others do
 
 --bits 4|8, or 16: float16, not quantised. --awq: 4 bits, zero points that differ, in AWQ's packing.
 --act-order: rows of a group lie in any order (desc_act). --bias: every linear layer but lm_head has
-one. Sizes: --group 128 (-1: all of k), --hidden 1024, --ffn 2816, --layers 4; --seed 1.
+one. --fine: scales have all bits of float16, so that their product with a zero point is rounded.
+Sizes: --group 128 (-1: all of k), --hidden 1024, --ffn 2816, --layers 4; --seed 1.
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
@@ -34,8 +35,10 @@ def packed(q, bits, axis):
     return np.ascontiguousarray(np.moveaxis(word.astype(np.uint32), 0, axis)).view(np.int32)
 
 
-def coarse(x):
-    """x > 0 with 5 significant bits, as float16."""
+def coarse(x, fine=False):
+    """x > 0 with 5 significant bits, or all that it has, as float16."""
+    if fine:
+        return x.astype(np.float16)
     mantissa, exponent = np.frexp(x)
     return np.ldexp(np.rint(mantissa * 32) / 32, exponent).astype(np.float16)
 
@@ -53,7 +56,7 @@ def layer(rng, k, n, a, factor, g_idx):
     groups, middle, spread = k // (a.group if a.group > 0 else k), 1 << (a.bits - 1), 2.6 if a.bits == 4 else 40.0
     zeros = rng.integers(6, 11, (groups, n)) if a.awq else np.full((groups, n), middle)
     q = np.clip(np.rint(rng.standard_normal((k, n), dtype=np.float32) * spread) + zeros[g_idx], 0, 2 * middle - 1)
-    scales = coarse((0.75 + 0.5 * rng.random((groups, n), dtype=np.float32)) / (spread * k ** 0.5)) * np.float16(factor)
+    scales = coarse((0.75 + 0.5 * rng.random((groups, n), dtype=np.float32)) / (spread * k ** 0.5), a.fine) * np.float16(factor)
     if a.awq:
         return {"qweight": packed_awq(q), "qzeros": packed_awq(zeros), "scales": scales}
     return {"qweight": packed(q, a.bits, 0), "qzeros": packed(zeros - 1, a.bits, 1), "scales": scales, "g_idx": g_idx}
@@ -115,7 +118,7 @@ def main():
     p.add_argument("out")
     for name, value in (("bits", 4), ("group", 128), ("hidden", 1024), ("ffn", 2816), ("layers", 4), ("seed", 1), ("rescale", 1)):
         p.add_argument("--" + name, type=int, default=value)
-    for name in ("bias", "awq", "act-order"):
+    for name in ("bias", "awq", "act-order", "fine"):
         p.add_argument("--" + name, action="store_true")
     a = p.parse_args()
     if a.rescale not in [1 << i for i in range(11)]:

@@ -39,6 +39,8 @@
 #   torch     recordings of vLLM's default kernels and of cuBLAS, run by provider torch from the same
 #             Python: all pass; by other operators of the same meaning; with a fault in the operator
 #             (faulty_torch), which must be caught (FORMS and MAX_OPS as above)
+#   awq       AWQ with zero points that differ, on vLLM's default kernel (Machete): recorded, named, run
+#             by provider torch and by cpu, with a fault in the operator (FORMS and MAX_OPS as above)
 #   forms     Marlin as other models use it: biases, act-order, bfloat16, AWQ's zero points, 8 bits;
 #             exllama with act-order. It runs two or three forms at a time: run it again for the
 #             rest (FORMS=WORD: only the forms whose name contains WORD)
@@ -474,6 +476,33 @@ stage_torch() {
     torch_form float none --bits 16 --bias
     torch_form act-order machete_mm --act-order
     DTYPE=bfloat16 torch_form bf16 machete_mm
+}
+
+# operator_form NAME OPERATOR OPTIONS OF random_gptq.py...: what vLLM multiplies with by that operator
+# (BACKEND: --linear-backend; else its default). Each call must be an op with a layer's name; provider
+# torch must pass from the same Python, cpu too, and a fault in the operator must be caught.
+operator_form() {
+    local name=$1 operator=$2 fault
+    local most=${MAX_OPS:-80}
+    local judge=(--lanes ops --max-ops "$most" --build "$(command -v "$PYTHON")")
+    [[ $name == *${FORMS:-}* ]] || return 0
+    "$PYTHON" "$HERE/random_gptq.py" "$WORK/model-$name" "${@:3}" || { wrong "$name: no model"; return; }
+    record_server "$name" "model-$name" --enforce-eager ${BACKEND:+--linear-backend "$BACKEND"} || return
+    "$BIN/fixture" show "$WORK/$name" ledger | grep -E 'ops|launches' | tee -a "$WORK/table.txt"
+    "$BIN/fixture" ops "$WORK/$name" --json | "$PYTHON" "$HERE/operator_ops.py" "$WORK/$name" "_C::$operator" 4 2>&1 | tee -a "$WORK/table.txt"
+    [ "${PIPESTATUS[1]}" = 0 ] || wrong "$name"
+    expect 0 "$name-itself" gate "$WORK/$name" "${judge[@]}"
+    grep -E 'bit-equal|largest|worst' "$WORK/$name-itself.txt" | head -n 4 | tee -a "$WORK/table.txt"
+    expect 0 "$name-cpu" gate "$WORK/$name" --lanes ops --max-ops "$most" --provider cpu --only _proj
+    for fault in column row; do
+        expect 1 "$name-fault-$fault" gate "$WORK/$name" "${judge[@]}" --only _proj --build-env "TD_FAULT=$fault" --build-env "PYTHONPATH=$HERE/faulty_torch:${PYTHONPATH:-}"
+    done
+}
+
+stage_awq() {
+    operator_form awq machete_mm --awq --fine
+    DTYPE=bfloat16 operator_form awq-bf16 machete_mm --awq --fine
+    operator_form awq-one-group machete_mm --awq --fine --group -1
 }
 
 stage_forms() {

@@ -260,10 +260,35 @@ static void test_a_product(void **state)
     assert_int_equal(product(&c, &w), TAP_TORCH_EMPTY);
 }
 
+/* AWQ: the zero points come scaled, and the type is without a bias. */
+static void test_a_product_with_zeros(void **state)
+{
+    struct td_gpu_work w;
+    struct mm_call c;
+    int bf16;
+
+    (void)state;
+    for (bf16 = 0; bf16 < 2; bf16++) {
+        mm_call(&c);
+        c.a.dtype = c.scales.dtype = c.other.dtype = bf16 ? TD_TORCH_BF16 : TD_TORCH_F16;
+        c.other.data = gpu + 3072;
+        c.stack[ZEROS] = (uintptr_t)&c.other_at, c.stack[TYPE] = bf16 ? TD_GPU_VLLM_U8 : TD_GPU_VLLM_U4;
+        assert_int_equal(product(&c, &w), TAP_TORCH_READ);
+        assert_int_equal(w.bits, bf16 ? 8 : 4);
+        assert_string_equal(w.rounding, bf16 ? "zero-bf16" : "zero-f16");
+        assert_int_equal(w.n_op, 5);
+        assert_string_equal(w.op[2].role, "qzeros");
+        assert_string_equal(w.op[2].dtype, bf16 ? "BF16" : "F16");
+        assert_true(w.op[2].use == TD_GPU_WEIGHT && w.op[2].bytes == 2 * 64 * 2 && w.op[2].address == (uintptr_t)(gpu + 3072));
+        c.other.dtype = TD_TORCH_I32;    /* integers, as another operator has them */
+        assert_int_equal(product(&c, &w), TAP_TORCH_UNKNOWN);
+    }
+}
+
 /* What the row does not describe is no op: it would be one with another meaning. */
 static void test_products_that_are_not_known(void **state)
 {
-    static const int absent[] = {ZEROS, CHANNEL, TOKEN};
+    static const int absent[] = {CHANNEL, TOKEN, ZEROS}; /* the last one with a type that has no zero points */
     struct td_gpu_work w;
     struct mm_call c;
     int i;
@@ -573,6 +598,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_counts_reach_the_fixture),
         cmocka_unit_test(test_odd_tensors),
         cmocka_unit_test(test_a_product),
+        cmocka_unit_test(test_a_product_with_zeros),
         cmocka_unit_test(test_products_that_are_not_known),
         cmocka_unit_test(test_an_exception_passes),
         cmocka_unit_test(test_threads_and_forks),
