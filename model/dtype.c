@@ -25,6 +25,7 @@ static const struct { const char *name; size_t size; int block;
     [TD_DT_Q8_0] = {"Q8_0", 34, 32},   [TD_DT_Q2_K] = {"Q2_K", 84, 256},
     [TD_DT_Q3_K] = {"Q3_K", 110, 256}, [TD_DT_Q4_K] = {"Q4_K", 144, 256},
     [TD_DT_Q5_K] = {"Q5_K", 176, 256}, [TD_DT_Q6_K] = {"Q6_K", 210, 256},
+    [TD_DT_F8_E4M3] = {"F8_E4M3", 1, 1}, [TD_DT_F8_E5M2] = {"F8_E5M2", 1, 1},
 };
 
 const char *td_dtype_name(enum td_dtype dt)
@@ -72,6 +73,23 @@ uint16_t td_f32_to_bf16(float f)
     if ((u & 0x7fffffffu) > 0x7f800000u)
         return (uint16_t)(u >> 16 | 0x40u);
     return (uint16_t)((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
+}
+
+float td_e4m3_to_f32(uint8_t b)
+{
+    const uint32_t sign = (uint32_t)(b & 0x80) << 24, exp = b >> 3 & 15, mant = b & 7;
+    const float subnormal = (float)mant * 0x1p-9f;
+
+    if ((b & 0x7f) == 0x7f)
+        return td_f32_from_bits(sign | 0x7fc00000u);
+    if (!exp)
+        return sign ? -subnormal : subnormal;
+    return td_f32_from_bits(sign | (exp + 120) << 23 | mant << 20);
+}
+
+float td_e5m2_to_f32(uint8_t b)
+{
+    return td_f16_load((uint16_t)(b << 8));
 }
 
 /* ---- arrays ---------------------------------------------------------------------------------- */
@@ -140,6 +158,8 @@ double td_dtype_get(enum td_dtype dt, const void *base, size_t i)
     case TD_DT_U16: GET(uint16_t);
     case TD_DT_U8: GET(uint8_t);
     case TD_DT_BOOL: return *p ? 1.0 : 0.0;
+    case TD_DT_F8_E4M3: return td_e4m3_to_f32(*p);
+    case TD_DT_F8_E5M2: return td_e5m2_to_f32(*p);
     default: break;
     }
     return 0.0;

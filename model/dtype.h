@@ -13,6 +13,7 @@ enum td_dtype {
     TD_DT_F64, TD_DT_F32, TD_DT_F16, TD_DT_BF16,
     TD_DT_I64, TD_DT_I32, TD_DT_I16, TD_DT_I8, TD_DT_U64, TD_DT_U32, TD_DT_U16, TD_DT_U8, TD_DT_BOOL,
     TD_DT_Q4_0, TD_DT_Q4_1, TD_DT_Q5_0, TD_DT_Q5_1, TD_DT_Q8_0, TD_DT_Q2_K, TD_DT_Q3_K, TD_DT_Q4_K, TD_DT_Q5_K, TD_DT_Q6_K,
+    TD_DT_F8_E4M3, TD_DT_F8_E5M2,
     TD_DT_COUNT
 };
 
@@ -28,6 +29,10 @@ float td_f16_to_f32(uint16_t h);
 uint16_t td_f32_to_f16(float f);
 float td_bf16_to_f32(uint16_t h);
 uint16_t td_f32_to_bf16(float f);
+/* 8-bit floats as safetensors has them (torch's float8_e4m3fn, float8_e5m2): E4M3 has no Inf, and 0x7f and
+ * 0xff are its NaN; E5M2 is the upper half of a binary16. */
+float td_e4m3_to_f32(uint8_t b);
+float td_e5m2_to_f32(uint8_t b);
 /* Arrays of n; uses F16C where the machine has it, with the same results. */
 void td_f16_to_f32_n(const uint16_t *src, float *dst, size_t n);
 void td_f32_to_f16_n(const float *src, uint16_t *dst, size_t n);

@@ -20,7 +20,7 @@
 
 struct td_st_tensor {
     const char *name;            /* "model.layers.1.mlp.down_proj.qweight"; valid until close */
-    enum td_dtype dtype;         /* TD_DT_NONE: unknown to this version (F8_E4M3 ...); see dtype_name */
+    enum td_dtype dtype;         /* TD_DT_NONE: unknown to this version (F8_E8M0 ...); see dtype_name */
     char dtype_name[16];
     int ndim;                    /* 0 = a scalar */
     int64_t shape[TD_ST_MAX_DIMS];

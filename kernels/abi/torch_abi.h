@@ -23,7 +23,9 @@ enum td_torch_dtype { /* c10::ScalarType */
     TD_TORCH_I64 = 4,
     TD_TORCH_F16 = 5,
     TD_TORCH_F32 = 6,
-    TD_TORCH_BF16 = 15
+    TD_TORCH_BF16 = 15,
+    TD_TORCH_F8_E5M2 = 23,
+    TD_TORCH_F8_E4M3 = 24             /* float8_e4m3fn */
 };
 
 /* c10::DeviceType. Torch's build for ROCm calls its devices CUDA's as well. */

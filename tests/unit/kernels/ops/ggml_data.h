@@ -1,5 +1,5 @@
 /* ggml_data.h - the records of tests/unit/data/ggml.bin (gguf-py and llama.cpp, data/ggml_make.py) gemm.bin (torch, gemm_make.py),
- * and moe.bin (numpy, moe_make.py).
+ * moe.bin (numpy, moe_make.py) and scaled.bin (numpy, scaled_make.py).
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_TESTS_UNIT_KERNELS_OPS_GGML_DATA_H
 #define TD_TESTS_UNIT_KERNELS_OPS_GGML_DATA_H

@@ -121,6 +121,35 @@ static inline void case_gemm(struct op_case *t, enum td_dtype dt, int64_t m, int
     case_tensor(t, "c", dt, 2, (int64_t[]){m, n}, (int64_t[]){n + gap, 1}, 0);
 }
 
+/* zero: 0 none, 1 within azp_adj, 2 an azp for each row. */
+struct scaled_form { enum td_dtype a, w, c; bool by_row, by_column, bias; int64_t block; int zero; };
+
+static inline void case_scaled_mm(struct op_case *t, const struct scaled_form *f, int64_t m, int64_t n, int64_t k, int64_t gap, bool at_end)
+{
+    const int64_t b = f->block ? f->block : 1, kb = (k + b - 1) / b, nb = (n + b - 1) / b, sa = f->by_row ? m : 1, sw = f->by_column ? n : 1;
+
+    case_start(t, "scaled_mm", "none", m, n, k, at_end);
+    if (f->block)
+        case_attr(t, "block", f->block);
+    for (int i = 0; i < 2; i++) {
+        unsigned char *x = case_tensor(t, i ? "w" : "a", i ? f->w : f->a, 2, (int64_t[]){i ? n : m, k}, (int64_t[]){k + gap, 1}, 0)->data;
+
+        for (size_t e = 0; f->a != TD_DT_I8 && e < t->op.in[i].size_bytes; e++)
+            x[e] &= 0xbb;             /* neither NaN nor Inf */
+    }
+    case_tensor(t, "a_scales", TD_DT_F32, f->block ? 2 : 1, (int64_t[]){f->block ? kb : sa, m}, NULL, 0.02f);
+    case_tensor(t, "w_scales", TD_DT_F32, f->block ? 2 : 1, (int64_t[]){f->block ? nb : sw, kb}, NULL, 0.02f);
+    for (int i = 0; i < f->zero; i++) {
+        int32_t *z = case_tensor(t, i ? "azp" : "azp_adj", TD_DT_I32, 1, i ? &m : &n, NULL, 0)->data;
+
+        for (int64_t e = 0; e < (i ? m : n); e++)
+            z[e] %= i ? 128 : 100000;
+    }
+    if (f->bias)
+        case_tensor(t, "bias", f->c, 1, &n, NULL, 1);
+    case_tensor(t, "c", f->c, 2, (int64_t[]){m, n}, (int64_t[]){n + gap, 1}, 0);
+}
+
 struct gptq_form { enum td_dtype dtype, scales; const char *rounding; bool bias, act_order; int bits, group; };
 
 static inline void case_gptq(struct op_case *t, const struct gptq_form *f, int64_t m, int64_t n, int64_t k, int64_t gap, bool at_end)

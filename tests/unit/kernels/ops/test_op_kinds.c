@@ -7,8 +7,7 @@
 #include <cmocka.h>
 
 #include "kernels/providers/providers.h"
-#include "tests/unit/kernels/ops/ggml_data.h"
-#include "tests/unit/kernels/ops/op_case.h"
+#include "tests/unit/kernels/ops/recorded_op.h"
 
 static char *ggml, *gemm, *moe;
 static size_t ggml_size, gemm_size, moe_size;
@@ -29,45 +28,6 @@ static int teardown(void **state)
     free(gemm);
     free(moe);
     return 0;
-}
-
-/* A tensor over recorded bytes; d1 < 0: one dimension. */
-static void put(struct td_op_call *op, const char *role, enum td_dtype dt, int64_t d0, int64_t d1, const struct ggml_record *r, int array)
-{
-    struct td_tensor *t = &op->in[op->n_in++];
-
-    *t = (struct td_tensor){.dtype = dt, .ndim = d1 < 0 ? 1 : 2, .shape = {d0, d1}, .strides = {d1 < 0 ? 1 : d1, 1},
-                            .data = (void *)(uintptr_t)r->array[array], .size_bytes = r->size[array], .align = 4};
-    snprintf(t->role, sizeof t->role, "%s", role);
-    assert_int_equal(t->size_bytes, (size_t)(d0 * (d1 < 0 ? 1 : d1)) * td_dtype_size(dt));
-}
-
-static void set_out(struct td_op_call *op, enum td_dtype dt, int64_t m, int64_t n)
-{
-    op->out = (struct td_tensor){.role = "c", .dtype = dt, .ndim = 2, .shape = {m, n}, .strides = {n, 1}, .size_bytes = (size_t)(m * n) * td_dtype_size(dt)};
-}
-
-static void start(struct td_op_call *op, const char *kind, const char *rounding, const int64_t *sizes)
-{
-    static const char *const names[] = {"m", "n", "k"};
-
-    memset(op, 0, sizeof *op);
-    snprintf(op->kind, sizeof op->kind, "%s", kind);
-    snprintf(op->act_rounding, sizeof op->act_rounding, "%s", rounding);
-    for (op->n_attrs = 0; op->n_attrs < 3; op->n_attrs++) {
-        strcpy(op->attrs[op->n_attrs].name, names[op->n_attrs]);
-        op->attrs[op->n_attrs].value = sizes[op->n_attrs];
-    }
-}
-
-static struct td_op_ref reference(const struct td_op_call *op)
-{
-    struct td_error err = {0};
-    struct td_op_ref ref;
-
-    if (td_op_kind_find(op->kind)->reference(op, &ref, &err))
-        fail_msg("%s: %s", op->kind, err.msg);
-    return ref;
 }
 
 /* ---- ggml_mul_mat -------------------------------------------------------------------------------------------------- */
@@ -160,15 +120,6 @@ static void test_mul_mat_by_the_formula(void **state)
         op_case_release(&t);
     }
 }
-
-#define REFUSES(change, want, sentence)                                              \
-    do {                                                                             \
-        struct td_op_call op = t.op;                                                 \
-        struct td_error err = {0};                                                   \
-        change;                                                                      \
-        if (td_op_kind_find(op.kind)->check(&op, &err) != want || !strstr(err.msg, sentence)) \
-            fail_msg("\"%s\" (%d) is not \"%s\"", err.msg, err.code, sentence);       \
-    } while (0)
 
 static void test_mul_mat_refuses(void **state)
 {
@@ -445,7 +396,7 @@ static void test_providers_run_every_kind(void **state)
     struct td_error err = {0};
 
     (void)state;
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 8; i++) {
         const struct td_provider *p = all[i & 1];
         struct op_case t;
         struct td_op_ref ref;
@@ -455,6 +406,8 @@ static void test_providers_run_every_kind(void **state)
             case_mul_mat(&t, TD_DT_Q4_1, 3, 5, 96, (int64_t[]){2, 4, 1, 2}, 3, true);
         else if (i / 2 == 1)
             case_gemm(&t, TD_DT_BF16, 3, 5, 75, true, 2, true);
+        else if (i / 2 == 2)
+            case_scaled_mm(&t, &(struct scaled_form){TD_DT_F8_E4M3, TD_DT_F8_E4M3, TD_DT_BF16, true, true, true, 0, 0}, 3, 8, 96, 1, true);
         else
             case_gptq(&t, &form, 3, 8, 96, 1, true);
         ref = reference(&t.op);
@@ -470,7 +423,7 @@ static void test_providers_run_every_kind(void **state)
         }
         p->release(opened, prepared);
         strcpy(t.op.kind, "ggml_rope");
-        assert_string_equal(p->supports(opened, &t.op), "ops of kind \"ggml_rope\" are not supported; this provider runs gptq_gemm ggml_mul_mat gemm moe_gemm");
+        assert_string_equal(p->supports(opened, &t.op), "ops of kind \"ggml_rope\" are not supported; this provider runs gptq_gemm ggml_mul_mat gemm moe_gemm scaled_mm");
         p->close(opened);
         td_op_ref_release(&ref);
         op_case_release(&t);

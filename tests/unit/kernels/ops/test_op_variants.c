@@ -23,6 +23,12 @@ static const struct moe_form MIXTURES[] = {
     {TD_DT_BF16, TD_DT_BF16, "weight-bf16", true, false, true, true, 4, 64, 9, 1, 16},
     {TD_DT_F16, TD_DT_F32, "none", false, true, true, false, 8, 32, 3, 3, 1},
 };
+static const struct scaled_form SCALED[] = {
+    {TD_DT_F8_E4M3, TD_DT_F8_E4M3, TD_DT_BF16, true, true, false, 0, 0},  {TD_DT_F8_E4M3, TD_DT_F8_E4M3, TD_DT_F16, true, false, true, 0, 0},
+    {TD_DT_F8_E5M2, TD_DT_F8_E4M3, TD_DT_BF16, false, false, false, 0, 0}, {TD_DT_F8_E4M3, TD_DT_F8_E4M3, TD_DT_F32, false, false, false, 128, 0},
+    {TD_DT_I8, TD_DT_I8, TD_DT_BF16, true, true, true, 0, 0},              {TD_DT_I8, TD_DT_I8, TD_DT_F16, false, true, false, 0, 1},
+    {TD_DT_I8, TD_DT_I8, TD_DT_F32, true, false, true, 0, 2},
+};
 static const int64_t ONE[] = {1, 1, 1, 1};
 static double worst_seen;
 
@@ -150,6 +156,42 @@ static void test_gemm_shapes(void **state)
         }
         print_message("gemm_%s: worst error %.3f of the tolerance\n", v->name, worst_seen);
     }
+}
+
+static void test_scaled_mm_shapes(void **state)
+{
+    struct op_case t;
+
+    (void)state;
+    EACH_VARIANT(v, "scaled_mm") {
+        worst_seen = 0;
+        for (int i = 0; i < 420; i++) {
+            const struct scaled_form *f = &SCALED[(size_t)i % COUNT(SCALED)];
+
+            case_scaled_mm(&t, f, i % 8, 1 + i % 139, 1 + i * 5 % 291, i % 3, i & 1);
+            run_and_judge(v, &t, td_dtype_name(f->a));
+        }
+        print_message("scaled_mm_%s: worst error %.3f of the tolerance\n", v->name, worst_seen);
+    }
+}
+
+/* 0x7f and 0xff are the NaN of E4M3; every other byte is a number. */
+static void test_scaled_mm_nan_stays_in_its_row(void **state)
+{
+    struct op_case t;
+
+    (void)state;
+    EACH_VARIANT(v, "scaled_mm")
+        for (int f = 0; f < 4; f++)
+            for (int byte = 0x7e; byte <= 0x7f; byte++) {
+                case_scaled_mm(&t, &SCALED[f], 5, 9, 140, 0, true);
+                ((unsigned char *)t.op.in[0].data)[2 * 140 + 77] = (unsigned char)(byte | f << 7);
+                run(v, &t.op);
+                for (int64_t e = 0; e < 5 * 9; e++)
+                    assert_int_equal(isfinite(element(&t.op, e / 9, e % 9)) != 0, e / 9 != 2 || (byte == 0x7e && t.op.in[0].dtype == TD_DT_F8_E4M3));
+                assert_true(worst_of(&t.op) <= 1);
+                op_case_release(&t);
+            }
 }
 
 static void test_gptq_shapes(void **state)
@@ -301,6 +343,8 @@ int main(void)
         cmocka_unit_test(test_gemm_shapes),
         cmocka_unit_test(test_gptq_shapes),
         cmocka_unit_test(test_moe_shapes),
+        cmocka_unit_test(test_scaled_mm_shapes),
+        cmocka_unit_test(test_scaled_mm_nan_stays_in_its_row),
         cmocka_unit_test(test_nan_and_inf_stay_in_their_row),
         cmocka_unit_test(test_extremes),
         cmocka_unit_test(test_rows_do_not_depend_on_m),
