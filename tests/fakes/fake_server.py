@@ -106,8 +106,10 @@ def load(gpu):
 
 gpu, engine, names = None, threading.Lock(), []
 torch = None
-if args.torch:  # torch's own library comes first, as Python's torch loads it
-    ctypes.CDLL(os.path.join(os.path.dirname(args.torch), "lib_fake_torch.so"), ctypes.RTLD_GLOBAL)
+if args.torch:  # the fake torch comes first, as Python's torch loads its own; a real one is what the library is linked with
+    fake = os.path.join(os.path.dirname(args.torch), "lib_fake_torch.so")
+    if os.path.exists(fake):
+        ctypes.CDLL(fake, ctypes.RTLD_GLOBAL)
     torch = ctypes.CDLL(args.torch)
 workers = []
 if args.ranks > 1 and args.rank < 0:  # with the process titles of vLLM's multiproc executor

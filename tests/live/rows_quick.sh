@@ -1,6 +1,6 @@
-# rows_quick.sh - the row of `make live-quick`: a real server in half a minute, without a compiler
-# (llama.cpp from the wheel xllamacpp). live.sh sources this file; lib.sh explains how a row is
-# written.
+# rows_quick.sh - the rows of `make live-quick`: a real server in half a minute (llama.cpp from the
+# wheel xllamacpp), and the front for torch's operators before a real libtorch_cpu.so. live.sh
+# sources this file; lib.sh explains how a row is written.
 # SPDX-License-Identifier: Apache-2.0
 
 quick_command() { # PORT: sets COMMAND
@@ -28,4 +28,52 @@ row_quick_same() {
     want 'tokens +pass'
     want 'ops +pass' 'its GEMMs, by our kernels'
     want 'ggml_mul_mat [0-9]+ of [0-9]+ shapes'
+}
+
+# ---- torch's operators ---------------------------------------------------------------------------
+
+# The answers of the library's operators, by torch's dispatcher
+operator_answers() { # LIBRARY, on stdout
+    python3 -c '
+import ctypes, sys
+ops, out = ctypes.CDLL(sys.argv[1]), ctypes.create_string_buffer(8192)
+if ops.torch_ops_answers(out, len(out)):
+    sys.exit("the answers are too long")
+sys.stdout.write(out.value.decode())' "$1"
+}
+
+# same_answers WHAT FILE: they must be those without the tap
+same_answers() {
+    if diff "$WORK/torch-plain.txt" "$2" >&2; then put measured "$1: the same answers"; say "$1: the same answers"
+    else wrong "$1: other answers than without the tap"
+    fi
+}
+
+row_quick_torch() {
+    local version=${TORCH:-2.15.0} lib port ops=$WORK/torch_ops.so
+    row "torch $version" 'its operators under the tap' pass
+    need torch
+    lib=$CACHE/torch/$version
+    # as vLLM's libraries: linked with torch, which stays in a scope of its own
+    "${CC:-gcc}" -std=c17 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -shared -fPIC "-I$ROOT" "$HERE/torch_ops.c" -o "$ops" \
+        "-L$lib" -l:libtorch_cpu.so "-Wl,-rpath,$lib" || die 'torch_ops.c does not compile'
+    operator_answers "$ops" >"$WORK/torch-plain.txt" 2>"$ROW.err" || die 'the operators do not answer without the tap'
+    cmp -s "$HERE/torch_answers.txt" "$WORK/torch-plain.txt" || wrong "the operators' answers are not those of torch_answers.txt"
+    export TD_TAP_DIR=$WORK/torch-tap
+    (eval "$("$BIN/record" --tap-env)"; operator_answers "$ops") >"$WORK/torch-tap.txt" 2>"$ROW.err"
+    same_answers 'the tap asleep' "$WORK/torch-tap.txt"
+
+    # the server ends at the first wrong answer
+    port=$(free_port) || exit 1
+    with_tap python3 "$ROOT/tests/fakes/fake_server.py" --port "$port" --torch "$ops"
+    serve torch "$port" 60 "${TAPPED[@]}"
+    echo '{"id":"one","prompt":"The quick brown fox"}' >"$WORK/torch.jsonl"
+    "$BIN/record" --server "$URL" -o "$WORK/torch-fixture" --suite "$WORK/torch.jsonl" --repeat 2 -n 8 --gemms all >"$ROW.record.txt" 2>&1
+    # shellcheck disable=SC2181
+    [ $? = 4 ] || wrong "record: not exit 4, which says that no GEMM was seen: $(tail -n 1 "$ROW.record.txt")"
+    kill -0 "$SERVER" 2>/dev/null || wrong "the server ended: an operator's answer changed while the tap was armed"
+    python3 "$HERE/torch_counts.py" "$WORK/torch-fixture" >"$WORK/torch-counts.txt" 2>&1 || wrong "the counts: $(tail -n 1 "$WORK/torch-counts.txt")"
+    put measured "$(tail -n 1 "$WORK/torch-counts.txt")"
+    say "$(tail -n 1 "$WORK/torch-counts.txt")"
+    [ -n "$(awk -F '\t' '$1 == "failed"' "$RESULT")" ] || put got 'pass (0)'
 }
