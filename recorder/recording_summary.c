@@ -139,6 +139,17 @@ static struct td_coverage coverage_of(const struct td_tap_client_state *ops)
                                 .graphs = ops->graphs - ops->graphs_read};
 }
 
+static void print_unknown_layouts(const struct td_tap_client_state *ops, FILE *to)
+{
+    if (ops->ops_layout_unknown)
+        fprintf(to,
+                "weights  the layout of those of %lld ops is unknown (%s). These ops are recorded "
+                "with the server's bytes, and cannot be replayed\n"
+                "         To replay them, start the server with the tap in it (--run, --tap-env), "
+                "and name its model (--checkpoint)\n",
+                (long long)ops->ops_layout_unknown, ops->unknown_layout);
+}
+
 static void print_graphs(const struct td_tap_client_state *ops, FILE *to)
 {
     int64_t unread = coverage_of(ops).graphs;
@@ -220,6 +231,7 @@ void td_recording_summary_print(struct td_recording_summary *s, size_t prompts,
         return;
     }
     print_ops(ops, all, to);
+    print_unknown_layouts(ops, to);
     print_launches(ops, to);
     print_operators(ops, to);
 }

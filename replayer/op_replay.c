@@ -167,7 +167,7 @@ static bool load_item(struct op_replay *j, struct td_op_item *it)
         return false;
     }
     it->loaded = !td_op_loader_get(j->loader, &it->rec, &it->call, &it->recorded, &it->hold, &err);
-    if (!it->loaded || kind->check(&it->call, &err)) {
+    if (!it->loaded || td_op_check(kind, &it->call, &err)) {
         give_status(it, err.code == TD_EUNSUPPORTED ? TD_OP_UNSUPPORTED : TD_OP_BROKEN, err.msg);
         return false;
     }

@@ -45,6 +45,9 @@
 /* An attribute: a small integer with a name. Unknown names are carried along and ignored. */
 struct td_attr { char name[TD_OP_MAX_ATTR_NAME]; int64_t value; };
 
+/* The attribute of an op whose weights are stored as the server had them, because nobody could undo their layout: 1 */
+#define TD_OP_LAYOUT_UNKNOWN "layout_unknown"
+
 /* The same where the name is somebody else's: static, or interned. It has fewer than TD_OP_MAX_ATTR_NAME bytes. */
 struct td_attr_view { const char *name; int64_t value; };
 

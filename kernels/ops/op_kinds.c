@@ -40,6 +40,15 @@ const struct td_op_kind *td_op_kind_find(const char *name)
     return !strncmp(name, "ggml_", 5) && strcmp(name, "ggml_mul_mat") ? &ggml_node : NULL;
 }
 
+int td_op_check(const struct td_op_kind *kind, const struct td_op_call *op, struct td_error *err)
+{
+    if (td_op_attr(op, TD_OP_LAYOUT_UNKNOWN, 0))
+        return td_fail(err, TD_EUNSUPPORTED,
+                       "its weights lie in the layout \"%s\", which could not be undone when they were recorded: record "
+                       "with --checkpoint, and with the tap in the server from its start", op->layout);
+    return kind->check(op, err);
+}
+
 const char *td_op_unfit(const struct td_op_call *op, char *buf, size_t size)
 {
     static const char names[] =
@@ -51,7 +60,7 @@ const char *td_op_unfit(const struct td_op_call *op, char *buf, size_t size)
 
     if (!kind || !kind->reference)
         snprintf(buf, size, "ops of kind \"%s\" are not supported; this provider runs%s", op->kind, names);
-    else if (kind->check(op, &err))
+    else if (td_op_check(kind, op, &err))
         snprintf(buf, size, "%s", err.msg);
     else
         return NULL;

@@ -136,7 +136,7 @@ static const char *ggml_supports(void *state, const struct td_op_call *op)
 
     if (!kind)
         return set_why(s, "ops of kind \"%s\" are not supported; this provider runs the ops of ggml%s", op->kind, "");
-    if (kind->check(op, &err))
+    if (td_op_check(kind, op, &err))
         return set_why(s, "%s%s", err.msg, "");
     op_name(op, name, sizeof name);
     if ((why = never(op, name)))

@@ -143,4 +143,6 @@ void td_weight_set_release(struct td_weight_set *s)
     s->no_room = NULL;
     s->layer[0] = '\0';
     s->named_by_call = false;
+    s->layout_unknown = false;
+    s->why_unknown[0] = '\0';
 }

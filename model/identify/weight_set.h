@@ -49,6 +49,9 @@ struct td_weight_set {
                                           those, not `layer` */
     struct td_attr extra[TD_OP_MAX_WEIGHT_ATTRS]; int n_extra; /* they replace attributes of the
                                                                       op with the same name */
+    bool layout_unknown;               /* t is what was sent, in a layout that could not be undone:
+                                          why_unknown says why, and an attribute says so too */
+    char why_unknown[160];
     const char *no_room;               /* what found no room in t or extra; NULL: nothing. Then
                                           td_identify_weights() fails with TD_ELIMIT */
 };

@@ -219,6 +219,7 @@ bool client_read_op(struct td_tap_client *c, struct client_tap *tap, struct clie
     client_ledger_count(c, "ops.seen", rc ? "ops.dropped.recorder" : "ops.kept", (int64_t)op.bytes);
     c->next_op += !rc;
     c->state.ops_kept += !rc;
+    c->state.ops_layout_unknown += !rc && set && set->layout_unknown;
     c->state.ops_dropped += rc != 0;
     c->state.ops_crowded += crowded;
     return true;

@@ -72,6 +72,18 @@ static void move_output(struct client_weight_set *set, struct td_weight_set *s)
     memcpy(set->extra, s->extra, sizeof set->extra);
     set->n_extra = s->n_extra;
     set->named_by_call = s->named_by_call;
+    set->layout_unknown = s->layout_unknown;
+}
+
+/* Weights that no replay can use: count them, and keep the first reason for record's summary. */
+static void note_unknown_layout(struct td_tap_client *c, const struct td_weight_set *s)
+{
+    struct td_tap_client_state *state = &c->state;
+
+    td_writer_count(c->opt.writer, "weights.layout_unknown", 1, 0);
+    if (!state->unknown_layout[0])
+        snprintf(state->unknown_layout, sizeof state->unknown_layout, "%s: %s", s->layout,
+                 s->why_unknown);
 }
 
 /* The weights of an op in the words of model/identify. */
@@ -126,6 +138,8 @@ int client_store_weights(struct td_tap_client *c, const struct client_op *op,
         rc = store_set(c, &s);
     if (unwanted)
         td_writer_count(c->opt.writer, "weights.unwanted", 1, 0);
+    if (!rc && !unwanted && s.layout_unknown)
+        note_unknown_layout(c, &s);
     if (!rc) {
         set->unwanted = unwanted;
         move_output(set, &s);

@@ -10,6 +10,7 @@
 struct client_weight_set {
     char *layer;                      /* NULL: unknown */
     bool named_by_call;               /* ops of the set have names of their own */
+    bool layout_unknown;              /* they are stored as the server had them */
     bool unwanted;                    /* by its layer's name: nothing of it is stored */
     struct td_tensor_rec t[TD_OP_MAX_STORED_WEIGHTS]; int n;
     struct td_attr extra[TD_OP_MAX_WEIGHT_ATTRS]; int n_extra; /* attributes that the weights

@@ -73,6 +73,8 @@ struct td_tap_client_state {
                                     The rest is not seen */
     int64_t ops_graph, ops_ring; /* of ops_dropped: in graphs; for want of room on their way */
     int64_t ops_crowded;        /* of ops_dropped: of more weights than are kept */
+    int64_t ops_layout_unknown; /* of ops_kept: their weights lie as the server had them */
+    char unknown_layout[200];   /* the first such layout, and why it could not be undone */
     int64_t rested_ms;          /* all processes together: time between windows of a sample, in
                                    which nothing was watched */
     int64_t operators, operator_calls; /* of torch, those that are not recorded: how many were

@@ -53,6 +53,11 @@ static void what_is_missing_is_said_with_the_next_step(void **state)
     text = printed(&some, true, "");
     assert_non_null(strstr(text, "all were asked for, so it is incomplete and no gate passes its ops."));
     free(text);
+    expect(&all, "layout", false);
+    some.ops_layout_unknown = 7;
+    strcpy(some.unknown_layout, "machete: weights of Machete without a sample of them");
+    expect(&some, "weights  the layout of those of 7 ops is unknown (machete: weights of Machete without a sample of them).", true);
+    expect(&some, "--checkpoint", true);
     some.launches = 500, some.gemms = 100, some.gemms_other = 100;
     strcpy(some.other, "machete");
     expect(&some, "; 45.0 % of the GEMMs that were seen", true); /* 90 of 200 */
