@@ -23,7 +23,9 @@
 #pragma GCC visibility push(hidden) /* not exported by the tap's library */
 
 #define TD_GPU_PARAMS 32           /* of a kernel, at most */
-#define TD_GPU_OPERANDS 10
+#define TD_GPU_OPERANDS 12
+#define TD_GPU_DIMS 3              /* of an operand; inputs and outputs have at most 2 */
+#define TD_GPU_ATTRS 6             /* that a kind has beside those of struct td_gpu_work */
 #define TD_GPU_MAX_SIZE (1ll << 28) /* of m, n and k: no product of two of them by 8 overflows */
 
 /* What a parameter is for. */
@@ -49,10 +51,13 @@ struct td_gpu_operand {
     enum td_gpu_use use;
     uint64_t address;              /* on the device; 0: the kernel was given none */
     int ndim;
-    int64_t shape[2];              /* dense, row-major, but for: */
+    int64_t shape[TD_GPU_DIMS];    /* dense, row-major, but for: */
     int64_t row_stride;            /* elements between rows; shape[1] when dense */
     uint64_t bytes;                /* rows without the gaps between them */
 };
+
+/* An attribute of the op. */
+struct td_gpu_attr { const char *name; int64_t value; };
 
 /* What one launch computes. All strings are static. */
 struct td_gpu_work {
@@ -61,6 +66,9 @@ struct td_gpu_work {
                         weights, whose a and c continue this one's, are joined */
     int bits, group_size, zero_offset, act_order; /* 0 where a kind has no such thing; zero_offset
                                                      1: zero points are stored less one */
+    int64_t c_rows;  /* rows of C, where they are not A's; else 0 */
+    struct td_gpu_attr attr[TD_GPU_ATTRS]; /* what only this kind has */
+    int n_attr;
     bool whole;      /* a library's call, which computes all rows: no other launch is joined */
     struct td_gpu_operand op[TD_GPU_OPERANDS];
     int n_op;

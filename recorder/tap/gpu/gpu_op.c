@@ -10,6 +10,7 @@ static uint64_t scratch_bytes;
 
 static void set_operand(struct tap_operand *to, const struct td_gpu_operand *o)
 {
+    int64_t dense;
     int i;
 
     *to = (struct tap_operand){.role = o->role,
@@ -20,8 +21,8 @@ static void set_operand(struct tap_operand *to, const struct td_gpu_operand *o)
                                .data = (const void *)(uintptr_t)o->address};
     for (i = 0; i < o->ndim; i++)
         to->shape[i] = o->shape[i];
-    to->strides[0] = o->ndim > 1 ? o->shape[1] : 1;
-    to->strides[1] = o->ndim > 1;
+    for (i = o->ndim - 1, dense = 1; i >= 0; dense *= o->shape[i--])
+        to->strides[i] = dense;
 }
 
 static uint64_t bytes_of_all(const struct tap_gpu_op *op, int operand)
@@ -87,9 +88,13 @@ static void add_attr(struct tap_call *call, const char *name, int64_t value)
 
 static void set_attrs(struct tap_call *call, const struct td_gpu_work *w, int64_t rows)
 {
+    int i;
+
     add_attr(call, "m", rows);
     add_attr(call, "n", w->n);
     add_attr(call, "k", w->k);
+    for (i = 0; i < w->n_attr; i++)
+        add_attr(call, w->attr[i].name, w->attr[i].value);
     if (!w->bits) {
         add_attr(call, "trans_b", 1);  /* gemm: W lies as a checkpoint has it */
         return;

@@ -28,6 +28,13 @@ bool tap_torch_argument_on_gpu(const struct tap_torch_arg *arg, td_torch_value v
     return tap_torch_read_on_gpu(tap_torch_tensor_of(arg, value), t);
 }
 
+int64_t tap_torch_number_of(const struct tap_torch_arg *arg, td_torch_value value, int64_t otherwise)
+{
+    if (arg->type != TAP_TORCH_BOOL || arg->list || tap_torch_is_none(arg, value))
+        return tap_torch_int_of(arg, value, otherwise);
+    return (value_of(arg, value) & 0xff) != 0;
+}
+
 int64_t tap_torch_int_of(const struct tap_torch_arg *arg, td_torch_value value, int64_t otherwise)
 {
     if (arg->type != TAP_TORCH_INT || arg->list || tap_torch_is_none(arg, value))

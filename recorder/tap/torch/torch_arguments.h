@@ -19,6 +19,9 @@ td_torch_tensor tap_torch_tensor_of(const struct tap_torch_arg *arg, td_torch_va
 /* Read an argument that is a tensor on a GPU. False: it is not one, is None, or cannot be read. */
 bool tap_torch_argument_on_gpu(const struct tap_torch_arg *arg, td_torch_value value,
                                struct tap_torch_tensor *t);
+/* The value of an argument that is a bool (one byte of it is meant), or an int; `otherwise`: it is
+ * neither, or None. */
+int64_t tap_torch_number_of(const struct tap_torch_arg *arg, td_torch_value value, int64_t otherwise);
 /* The value of an argument that is an int; `otherwise`: it is none, or None. */
 int64_t tap_torch_int_of(const struct tap_torch_arg *arg, td_torch_value value, int64_t otherwise);
 

@@ -9,7 +9,10 @@
 /* How each kind of op is read. */
 static const struct { const char *kind; tap_torch_product_kind *read; } kinds[] = {
     {"gptq_gemm", tap_torch_product_gptq_gemm},
+    {"moe_gemm", tap_torch_product_moe_gemm},
 };
+
+#define TAP_TORCH_MAX_BYTES (1ull << 35) /* of one dimension less: no product by a size overflows */
 
 static bool read_tensor(const struct tap_torch_meaning *m, int place, const td_torch_value *stack,
                         struct tap_torch_tensor *t)
@@ -23,8 +26,8 @@ static bool is_dense_by_columns(const struct tap_torch_tensor *t)
     return t->ndim == 2 && t->strides[0] == 1 && t->strides[1] == t->sizes[0];
 }
 
-/* Describe *t as operand `role`. False: more than two dimensions, or gaps where there must be
- * none. */
+/* Describe *t as operand `role`. False: more dimensions than an operand has, or gaps where there
+ * must be none. */
 static bool add_operand(struct td_gpu_work *w, const struct tap_torch_role *role,
                         const struct tap_torch_tensor *t, bool any_layout)
 {
@@ -35,8 +38,8 @@ static bool add_operand(struct td_gpu_work *w, const struct tap_torch_role *role
     struct td_gpu_operand *o = &w->op[w->n_op];
     int i;
 
-    if (w->n_op == TD_GPU_OPERANDS || !dtype || !t->data || t->ndim < 1 || t->ndim > 2 ||
-        (!dense && !rows))
+    if (w->n_op == TD_GPU_OPERANDS || !dtype || !t->data || t->ndim < 1 || (!dense && !rows) ||
+        t->ndim > (role->use == TD_GPU_WEIGHT ? TD_GPU_DIMS : 2))
         return false;
     *o = (struct td_gpu_operand){.role = role->role,
                                  .dtype = dtype,
@@ -45,7 +48,7 @@ static bool add_operand(struct td_gpu_work *w, const struct tap_torch_role *role
                                  .ndim = (int)t->ndim,
                                  .bytes = tap_torch_dtype_bytes(t->dtype)};
     for (i = 0; i < o->ndim; i++) {
-        if (t->sizes[i] > TD_GPU_MAX_SIZE)
+        if (t->sizes[i] > TD_GPU_MAX_SIZE || o->bytes > TAP_TORCH_MAX_BYTES)
             return false;
         o->shape[i] = t->sizes[i];
         o->bytes *= (uint64_t)t->sizes[i];
@@ -71,6 +74,16 @@ static bool read_input(const struct tap_torch_meaning *m, const td_torch_value *
     return true;
 }
 
+/* vLLM gives a tensor without elements where others give None. */
+static bool is_empty(const struct tap_torch_tensor *t)
+{
+    int i;
+
+    for (i = 0; i < t->ndim && t->sizes[i]; i++)
+        ;
+    return i < t->ndim;
+}
+
 /* All tensors but the output. */
 static bool read_tensors(const struct tap_torch_meaning *m, const td_torch_value *stack,
                          struct td_gpu_work *w)
@@ -86,7 +99,11 @@ static bool read_tensors(const struct tap_torch_meaning *m, const td_torch_value
         if (role->use == TD_GPU_WEIGHT && !first &&
             tap_torch_is_none(&m->schema->arg[m->role[i]], stack[m->role[i]]))
             continue;
-        if (!read_tensor(m, m->role[i], stack, &t) || !add_operand(w, role, &t, first))
+        if (!read_tensor(m, m->role[i], stack, &t))
+            return false;
+        if (role->use == TD_GPU_WEIGHT && !first && is_empty(&t))
+            continue;
+        if (!add_operand(w, role, &t, first))
             return false;
         weights |= first;
     }
@@ -127,6 +144,11 @@ static bool is_plain(const struct tap_torch_meaning *m, const td_torch_value *st
     return true;
 }
 
+static int64_t rows_of_c(const struct td_gpu_work *w)
+{
+    return w->c_rows ? w->c_rows : w->m;
+}
+
 /* C. One that is returned has A's type, and lies nobody knows where yet. */
 static bool add_output(const struct tap_torch_meaning *m, const td_torch_value *stack,
                        struct td_gpu_work *w)
@@ -135,7 +157,7 @@ static bool add_output(const struct tap_torch_meaning *m, const td_torch_value *
     struct tap_torch_tensor t;
 
     if (m->out >= 0)
-        return read_tensor(m, m->out, stack, &t) && t.ndim == 2 && t.sizes[0] == w->m &&
+        return read_tensor(m, m->out, stack, &t) && t.ndim == 2 && t.sizes[0] == rows_of_c(w) &&
                t.sizes[1] == w->n && add_operand(w, &c, &t, false);
     if (w->n_op == TD_GPU_OPERANDS)
         return false;
@@ -144,9 +166,9 @@ static bool add_output(const struct tap_torch_meaning *m, const td_torch_value *
                                                .use = TD_GPU_OUT,
                                                .address = TAP_GPU_LATER,
                                                .ndim = 2,
-                                               .shape = {w->m, w->n},
+                                               .shape = {rows_of_c(w), w->n},
                                                .row_stride = w->n,
-                                               .bytes = (uint64_t)w->m * (uint64_t)w->n * 2};
+                                               .bytes = (uint64_t)rows_of_c(w) * (uint64_t)w->n * 2};
     return true;
 }
 
@@ -172,7 +194,7 @@ uint64_t tap_torch_product_result(const struct td_gpu_work *w, td_torch_value re
     struct tap_torch_tensor t;
 
     if (!tap_torch_read_on_gpu((td_torch_tensor)(uintptr_t)result, &t) || t.ndim != 2 ||
-        t.sizes[0] != w->m || t.sizes[1] != w->n || !tap_torch_is_dense(&t))
+        t.sizes[0] != rows_of_c(w) || t.sizes[1] != w->n || !tap_torch_is_dense(&t))
         return 0;
     dtype = tap_torch_dtype_name(t.dtype);
     return dtype && !strcmp(dtype, input_of(w)->dtype) ? (uintptr_t)t.data : 0;

@@ -1,8 +1,9 @@
 /* torch_rows.c - what an operator of torch means.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Source: vLLM 0.26, csrc/libtorch_stable/torch_bindings.cpp (schemas), and
- * vllm/model_executor/kernels/linear/mixed_precision/machete.py (what the arguments hold). */
+ * Source: vLLM 0.26, csrc/libtorch_stable/torch_bindings.cpp and moe/torch_bindings.cpp (schemas),
+ * vllm/model_executor/kernels/linear/mixed_precision/machete.py and
+ * vllm/model_executor/layers/fused_moe/experts/marlin_moe.py (what the arguments hold). */
 #include "recorder/tap/torch/torch_rows.h"
 
 #include <stdatomic.h>
@@ -22,6 +23,25 @@ static const struct tap_torch_row rows[] = {
      .type = "b_type",
      .group_size = "group_size",
      .absent = {"channel_scales", "token_scales"}},
+    {.name = "_moe_C::moe_wna16_marlin_gemm",
+     .does = TAP_TORCH_MULTIPLIES,
+     .roles = {{"b_q_weight", "qweight", TD_GPU_WEIGHT},
+               {"b_scales", "scales", TD_GPU_WEIGHT},
+               {"b_zeros_or_none", "qzeros", TD_GPU_WEIGHT},
+               {"g_idx_or_none", "g_idx", TD_GPU_WEIGHT},
+               {"perm_or_none", "perm", TD_GPU_WEIGHT},
+               {"b_bias_or_none", "bias", TD_GPU_WEIGHT},
+               {"a", "a", TD_GPU_IN},
+               {"sorted_token_ids", "sorted_token_ids", TD_GPU_IN},
+               {"expert_ids", "expert_ids", TD_GPU_IN},
+               {"num_tokens_past_padded", "num_tokens_post_padded", TD_GPU_IN},
+               {"topk_weights", "topk_weights", TD_GPU_IN}},
+     .kind = "moe_gemm",
+     .layout = "marlin",
+     .n_of = "b_scales",
+     .type = "b_type_id",
+     .number = {"top_k", "moe_block_size", "mul_topk_weights", "is_zp_float"},
+     .absent = {"a_scales", "global_scale"}},
     {.name = "_C::machete_prepack_B",
      .does = TAP_TORCH_REPACKS,
      .roles = {{"B", "qweight", TD_GPU_IN}}},
@@ -54,6 +74,12 @@ static bool is_int(const struct tap_torch_schema *s, int place)
     return place < 0 || (s->arg[place].type == TAP_TORCH_INT && !s->arg[place].list);
 }
 
+static bool is_number(const struct tap_torch_schema *s, int place)
+{
+    return place < 0 || ((s->arg[place].type == TAP_TORCH_INT || s->arg[place].type == TAP_TORCH_BOOL) &&
+                         !s->arg[place].list);
+}
+
 static bool find_all(struct tap_torch_meaning *m)
 {
     const struct tap_torch_row *row = m->row;
@@ -66,6 +92,8 @@ static bool find_all(struct tap_torch_meaning *m)
 
     for (i = 0; i < TAP_TORCH_ROLES; i++)
         found = found && find(s, row->roles[i].arg, &m->role[i]) && is_tensor(s, m->role[i]);
+    for (i = 0; i < TAP_TORCH_NUMBERS; i++)
+        found = found && find(s, row->number[i], &m->number[i]) && is_number(s, m->number[i]);
     for (i = 0; i < TAP_TORCH_ABSENT; i++)
         found = found && find(s, row->absent[i], &m->absent[i]) &&
                 (m->absent[i] < 0 || s->arg[m->absent[i]].optional);

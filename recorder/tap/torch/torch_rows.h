@@ -12,7 +12,8 @@
 
 #pragma GCC visibility push(hidden)
 
-#define TAP_TORCH_ROLES 6
+#define TAP_TORCH_ROLES 11
+#define TAP_TORCH_NUMBERS 4
 #define TAP_TORCH_ABSENT 4
 
 enum tap_torch_does {
@@ -20,7 +21,8 @@ enum tap_torch_does {
     TAP_TORCH_REPACKS                 /* it returns W in the layout that such an operator reads */
 };
 
-/* A tensor among the arguments. Optional ones may be None, but for A and the first weight. */
+/* A tensor among the arguments. Optional ones may be None, or have no elements, but for A and the
+ * first weight. */
 struct tap_torch_role { const char *arg, *role; enum td_gpu_use use; };
 
 struct tap_torch_row {
@@ -36,6 +38,8 @@ struct tap_torch_row {
                                          knows n (torch_product_kinds.h) */
     const char *type;                 /* int: vLLM's ScalarType.id of W */
     const char *group_size;           /* int?: inputs that share a scale; None and -1: all */
+    const char *number[TAP_TORCH_NUMBERS]; /* int or bool: what else the kind's reader reads, in the
+                                              order in which it knows them */
     const char *absent[TAP_TORCH_ABSENT]; /* arguments that must be None: given, they change what the
                                              operator computes */
 };
@@ -44,7 +48,8 @@ struct tap_torch_row {
 struct tap_torch_meaning {
     const struct tap_torch_row *row;
     /* Places of the arguments; -1: the row has no such. */
-    int role[TAP_TORCH_ROLES], out, n_of, type, group_size, absent[TAP_TORCH_ABSENT];
+    int role[TAP_TORCH_ROLES], out, n_of, type, group_size, number[TAP_TORCH_NUMBERS];
+    int absent[TAP_TORCH_ABSENT];
     const struct tap_torch_schema *schema;
     struct td_gpu_adapter adapter;    /* the operator in the place of a kernel */
     struct tap_gpu_kernel kernel;

@@ -316,6 +316,156 @@ static void test_products_that_are_not_known(void **state)
     }
 }
 
+/* As vLLM 0.26 registers it (csrc/libtorch_stable/moe/torch_bindings.cpp). */
+#define MOE_MARLIN "moe_wna16_marlin_gemm(Tensor! a, Tensor? c_or_none,Tensor! b_q_weight, Tensor? b_bias_or_none,Tensor! b_scales, Tensor? a_scales, Tensor? " \
+                   "global_scale, Tensor? b_zeros_or_none,Tensor? g_idx_or_none, Tensor? perm_or_none, Tensor! workspace,Tensor sorted_token_ids," \
+                   "Tensor! expert_ids, Tensor! num_tokens_past_padded,Tensor! topk_weights, int moe_block_size, int top_k, bool mul_topk_weights, int b_type_id," \
+                   "int size_m, int size_n, int size_k,bool is_full_k, bool use_atomic_add,bool use_fp32_reduce, bool is_zp_float," \
+                   "int thread_k, int thread_n, int blocks_per_sm) -> Tensor"
+enum { MOE_A, MOE_C, MOE_W, MOE_BIAS, MOE_S, MOE_AS, MOE_GLOBAL, MOE_Z, MOE_G, MOE_PERM, MOE_SPACE, MOE_SORTED, MOE_EXPERTS, MOE_PADDED, MOE_TOPK,
+       MOE_BLOCK, MOE_TOP_K, MOE_MUL, MOE_TYPE, MOE_SIZE_M, MOE_SIZE_N, MOE_SIZE_K, MOE_FULL, MOE_ATOMIC, MOE_FP32, MOE_ZP_FLOAT, MOE_ARGS = 29 };
+enum { MOE_TENSORS = 12 };
+
+/* A call of 3 tokens, 2 experts each of 8, [3, 256] by [8, 256, 64] in two groups; tensor i of the call lies at its own address. */
+struct moe_call { struct fake_torch_tensor t[MOE_TENSORS]; td_torch_value at[MOE_TENSORS], stack[MOE_ARGS]; };
+
+static struct fake_torch_tensor dense(int32_t dtype, int ndim, int64_t d0, int64_t d1, int64_t d2, void *data)
+{
+    struct fake_torch_tensor t = {.ndim = ndim, .sizes = {d0, d1, d2}, .dtype = dtype, .device = TD_TORCH_CUDA, .data = data};
+    int64_t n = 1;
+    int i;
+
+    for (i = ndim - 1; i >= 0; n *= t.sizes[i--])
+        t.strides[i] = n;
+    return t;
+}
+
+static void moe_call(struct moe_call *c)
+{
+    static const int place[MOE_TENSORS] = {MOE_A, MOE_W, MOE_S, MOE_SORTED, MOE_EXPERTS, MOE_PADDED, MOE_TOPK, MOE_G, MOE_PERM, MOE_Z, MOE_BIAS, MOE_AS};
+    int i;
+
+    memset(c, 0, sizeof *c);
+    c->t[0] = dense(TD_TORCH_BF16, 2, 3, 256, 0, gpu);
+    c->t[1] = dense(TD_TORCH_I32, 3, 8, 16, 128, gpu + 100);
+    c->t[2] = dense(TD_TORCH_BF16, 3, 8, 2, 64, gpu + 200);
+    c->t[3] = dense(TD_TORCH_I32, 1, 48, 0, 0, gpu + 300);
+    c->t[4] = dense(TD_TORCH_I32, 1, 6, 0, 0, gpu + 400);
+    c->t[5] = dense(TD_TORCH_I32, 1, 1, 0, 0, gpu + 500);
+    c->t[6] = dense(TD_TORCH_F32, 2, 3, 2, 0, gpu + 600);
+    c->t[7] = c->t[8] = dense(TD_TORCH_I32, 2, 8, 0, 0, NULL); /* as vLLM has them without act-order */
+    c->t[9] = dense(TD_TORCH_I32, 3, 8, 2, 8, gpu + 700);
+    c->t[10] = dense(TD_TORCH_BF16, 2, 8, 64, 0, gpu + 800);
+    c->t[11] = dense(TD_TORCH_F32, 1, 3, 0, 0, gpu + 900);
+    for (i = 0; i < MOE_TENSORS; i++)
+        c->at[i] = (uintptr_t)&c->t[i];
+    for (i = 0; i < 9; i++)            /* those behind are None; g_idx and perm are optional */
+        c->stack[place[i]] = i < 7 ? (uintptr_t)&c->t[i] : (uintptr_t)&c->at[i];
+    c->stack[MOE_BLOCK] = 8, c->stack[MOE_TOP_K] = 2, c->stack[MOE_TYPE] = TD_GPU_VLLM_U4B8;
+    c->stack[MOE_MUL] = 0xab00, c->stack[MOE_ZP_FLOAT] = 0xcd00; /* bools are one byte of what lies there */
+}
+
+static enum tap_torch_product moe_product(struct moe_call *c, struct td_gpu_work *w)
+{
+    static struct tap_torch_schema schema;
+    static const struct tap_torch_meaning *m;
+    td_torch_tensor a;
+
+    if (!m) {
+        assert_true(tap_torch_schema_read(MOE_MARLIN, &schema));
+        assert_int_equal(schema.n_args, MOE_ARGS);
+        m = tap_torch_meaning_of("_moe_C::moe_wna16_marlin_gemm", &schema);
+    }
+    assert_non_null(m);
+    return tap_torch_product_read(m, c->stack, w, &a);
+}
+
+static int64_t attr_of(const struct td_gpu_work *w, const char *name)
+{
+    int i;
+
+    for (i = 0; i < w->n_attr && strcmp(w->attr[i].name, name); i++)
+        ;
+    return i < w->n_attr ? w->attr[i].value : -1;
+}
+
+static void assert_roles(const struct td_gpu_work *w, const char *const *roles)
+{
+    int i;
+
+    for (i = 0; i < w->n_op && roles[i]; i++)
+        assert_string_equal(w->op[i].role, roles[i]);
+    assert_true(i == w->n_op && !roles[i]);
+}
+
+static void test_a_product_with_experts(void **state)
+{
+    static const char *const plain[] = {"qweight", "scales", "a", "sorted_token_ids", "expert_ids", "num_tokens_post_padded", "topk_weights", "c", NULL},
+                      *const all[] = {"qweight", "scales", "g_idx", "perm", "bias", "a", "sorted_token_ids", "expert_ids", "num_tokens_post_padded",
+                                      "topk_weights", "c", NULL},
+                      *const awq[] = {"qweight", "scales", "qzeros", "a", "sorted_token_ids", "expert_ids", "num_tokens_post_padded", "topk_weights", "c", NULL};
+    struct fake_torch_tensor result = dense(TD_TORCH_BF16, 2, 6, 64, 0, gpu + 1000);
+    struct td_gpu_work w;
+    struct moe_call c;
+
+    (void)state;
+    moe_call(&c);
+    assert_int_equal(moe_product(&c, &w), TAP_TORCH_READ);
+    assert_true(w.m == 3 && w.n == 64 && w.k == 256 && w.c_rows == 6 && w.bits == 4 && w.group_size == 128 && w.zero_offset == 1 && !w.act_order && w.whole);
+    assert_string_equal(w.rounding, "weight-bf16");
+    assert_roles(&w, plain);
+    assert_true(attr_of(&w, "experts") == 8 && attr_of(&w, "top_k") == 2 && attr_of(&w, "block_size") == 8 && attr_of(&w, "mul_topk_weights") == 0 &&
+                attr_of(&w, "round_topk_weights") == 1);
+    assert_true(w.op[0].ndim == 3 && w.op[0].bytes == 8 * 16 * 128 * 4 && w.op[0].shape[2] == 128);
+    assert_true(w.op[7].shape[0] == 6 && w.op[7].bytes == 6 * 64 * 2 && w.op[7].address == TAP_GPU_LATER);
+    assert_int_equal(tap_torch_product_result(&w, (uintptr_t)&result), (uintptr_t)(gpu + 1000));
+    result.sizes[0] = 3;                 /* a row for each token is another product */
+    assert_int_equal(tap_torch_product_result(&w, (uintptr_t)&result), 0);
+    c.t[2].sizes[1] = 1, c.t[2].strides[0] = 64;
+    c.stack[MOE_MUL] |= 1;
+    assert_int_equal(moe_product(&c, &w), TAP_TORCH_READ);
+    assert_true(w.group_size == 256 && !w.rounding && attr_of(&w, "mul_topk_weights") == 1);
+    moe_call(&c);                        /* act-order and a bias */
+    c.t[7] = c.t[8] = dense(TD_TORCH_I32, 2, 8, 256, 0, gpu + 1100);
+    c.stack[MOE_BIAS] = (uintptr_t)&c.at[10];
+    assert_int_equal(moe_product(&c, &w), TAP_TORCH_READ);
+    assert_true(w.act_order == 1);
+    assert_roles(&w, all);
+    moe_call(&c);                        /* AWQ */
+    c.stack[MOE_Z] = (uintptr_t)&c.at[9], c.stack[MOE_TYPE] = TD_GPU_VLLM_U4;
+    assert_int_equal(moe_product(&c, &w), TAP_TORCH_READ);
+    assert_true(w.bits == 4 && w.zero_offset == 0);
+    assert_roles(&w, awq);
+}
+
+static void test_products_with_experts_that_are_not_known(void **state)
+{
+    struct td_gpu_work w;
+    struct moe_call c;
+    int i;
+
+    (void)state;
+    for (i = 0; i < 12; i++) {
+        moe_call(&c);
+        switch (i) {
+        case 0: c.t[0].dtype = TD_TORCH_F32; break;
+        case 1: c.t[1].ndim = 2; break;
+        case 2: c.t[2].sizes[0] = 7; break;
+        case 3: c.t[2].sizes[1] = 3, c.t[2].strides[0] = 192; break;
+        case 4: c.stack[MOE_TYPE] = TD_GPU_VLLM_U4; break;
+        case 5: c.stack[MOE_Z] = (uintptr_t)&c.at[9]; break;
+        case 6: c.stack[MOE_AS] = (uintptr_t)&c.at[11]; break; /* activations of 8 bits */
+        case 7: c.stack[MOE_ZP_FLOAT] |= 1; break;
+        case 8: c.stack[MOE_TOP_K] = 0; break;
+        case 9: c.stack[MOE_TOP_K] = (td_torch_value)1 << 60; break;
+        case 10: c.stack[MOE_BLOCK] = 0; break;
+        default: c.t[3].device = TD_TORCH_CPU;
+        }
+        if (moe_product(&c, &w) != TAP_TORCH_UNKNOWN)
+            fail_msg("case %d was read", i);
+    }
+}
+
 /* A version whose arguments have other names is counted only, and named. */
 static void test_a_row_that_does_not_fit(void **state)
 {
@@ -600,6 +750,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_product),
         cmocka_unit_test(test_a_product_with_zeros),
         cmocka_unit_test(test_products_that_are_not_known),
+        cmocka_unit_test(test_a_product_with_experts),
+        cmocka_unit_test(test_products_with_experts_that_are_not_known),
         cmocka_unit_test(test_an_exception_passes),
         cmocka_unit_test(test_threads_and_forks),
         cmocka_unit_test(test_a_full_table),
