@@ -8,6 +8,7 @@
 static const struct { const char *fused, *part[TD_FUSED_PARTS]; } known[] = {
     {"qkv_proj", {"q_proj", "k_proj", "v_proj"}},
     {"gate_up_proj", {"gate_proj", "up_proj", NULL}},
+    {"w13", {"w1", "w3", NULL}},      /* gate and up of an expert, as Mixtral names them */
 };
 
 /* Write the first `prefix` bytes of name, then tail. False: too long. */

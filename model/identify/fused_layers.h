@@ -14,7 +14,7 @@ struct td_fused {
 };
 
 /* Name the stacked layer whose first part is the layer `name`, as vLLM's model classes name it
- * (packed_modules_mapping of its Llama and of all that inherit it). 1; 0: no stacked layer begins
+ * (packed_modules_mapping of its Llama and of all that inherit it; w13_weight of its experts). 1; 0: no stacked layer begins
  * with this one, or a name is too long. */
 int td_fused_from(const char *name, struct td_fused *out);
 /* Describe the layer by itself in the same form. 0: its name is too long. */

@@ -372,3 +372,13 @@ int td_gptq_match_find(const struct td_checkpoint *ck, const struct td_gptq_want
     }
     return found;
 }
+
+int td_gptq_match_layer(const struct td_checkpoint *ck, const struct td_gptq_wanted *wanted,
+                        const struct td_fused *layer, struct td_gptq_match *out)
+{
+    struct td_gptq_match try = {.layer = *layer};
+    int found = 0;
+
+    try_layer(ck, wanted, &try, &found, out);
+    return found;
+}

@@ -48,6 +48,10 @@ struct td_gptq_wanted {
 int td_gptq_match_find(const struct td_checkpoint *ck, const struct td_gptq_wanted *wanted,
                        struct td_gptq_match *out);
 
+/* The same of one layer alone, whose parts have names. */
+int td_gptq_match_layer(const struct td_checkpoint *ck, const struct td_gptq_wanted *wanted,
+                        const struct td_fused *layer, struct td_gptq_match *out);
+
 /* Write w->qweight, [k*bits/32, n], as the checkpoint has it. The match is one of a sample. 0;
  * TD_ENOMEM. */
 int td_gptq_match_qweight(const struct td_gptq_match *m, struct td_gptq_unpacked *w,

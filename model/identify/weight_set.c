@@ -106,6 +106,20 @@ void td_weight_set_add_dense(struct td_weight_set *s, const char *role, const ch
     t->size = (size_t)(rows * (cols ? cols : 1)) * td_dtype_size(td_dtype_parse(dtype));
 }
 
+void td_weight_set_add_stack(struct td_weight_set *s, const char *role, const char *dtype,
+                             int64_t count, int64_t rows, int64_t cols, void *data)
+{
+    const int before = s->n;
+    struct td_tensor_rec *r = &s->t[before < TD_OP_MAX_STORED_WEIGHTS ? before : 0].rec;
+
+    td_weight_set_add_dense(s, role, dtype, cols ? count * rows : count, cols ? cols : rows, data);
+    if (s->n == before || !cols)
+        return;
+    r->ndim = 3;
+    r->shape[0] = count, r->shape[1] = rows, r->shape[2] = cols;
+    r->strides[0] = rows * cols, r->strides[1] = cols, r->strides[2] = 1;
+}
+
 void td_weight_set_add_attr(struct td_weight_set *s, const char *name, int64_t value)
 {
     struct td_attr *a;

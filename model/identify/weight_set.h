@@ -82,6 +82,9 @@ struct td_weight_tensor *td_weight_set_add_sent(struct td_weight_set *s,
  * malloc() made, also when there is no room. */
 void td_weight_set_add_dense(struct td_weight_set *s, const char *role, const char *dtype,
                              int64_t rows, int64_t cols, void *data);
+/* The same of `count` matrices [rows, cols], or vectors [rows] when cols is 0. */
+void td_weight_set_add_stack(struct td_weight_set *s, const char *role, const char *dtype,
+                             int64_t count, int64_t rows, int64_t cols, void *data);
 void td_weight_set_add_attr(struct td_weight_set *s, const char *name, int64_t value);
 /* TD_ELIMIT, with a sentence: something had no room. */
 int td_weight_set_check(const struct td_weight_set *s, struct td_error *err);

@@ -43,6 +43,8 @@ struct tiny_spoil {
     int ffn;               /* instead of TINY_FFN, in the weights */
     int bits;              /* 8 instead of 4 */
     bool act_order;        /* rows of a group lie scattered */
+    int experts;           /* so many, each with a gate, an up and a down, besides the layer's own */
+    bool mixtral;          /* they are w1, w3 and w2 */
     bool awq;              /* AWQ's packing, any zero points */
 };
 
@@ -99,6 +101,18 @@ static inline void tiny_linear(struct tiny_writer *w, const char *layer, int k, 
     tiny_tensor(w, layer, ".g_idx", w->spoil->act_order ? 'p' : 'i', k, 0);
 }
 
+static inline void tiny_experts(struct tiny_writer *w, int ffn)
+{
+    static const char *const parts[2][3] = {{"gate_proj", "up_proj", "down_proj"}, {"w1", "w3", "w2"}};
+    char name[96];
+
+    for (int e = 0; e < w->spoil->experts; e++)
+        for (int p = 0; p < 3; p++) {
+            snprintf(name, sizeof name, "model.layers.0.mlp.experts.%d.%s", e, parts[w->spoil->mixtral][p]);
+            tiny_linear(w, name, p < 2 ? TINY_HIDDEN : ffn, p < 2 ? ffn : TINY_HIDDEN);
+        }
+}
+
 static inline int tiny_write(const char *dir, const char *file, const struct td_buf *text)
 {
     char path[TD_PATH_MAX];
@@ -122,6 +136,7 @@ static inline int tiny_checkpoint_write(const char *dir, const struct tiny_spoil
     tiny_linear(&w, "model.layers.0.mlp.gate_proj", TINY_HIDDEN, ffn);
     tiny_linear(&w, "model.layers.0.mlp.up_proj", TINY_HIDDEN, ffn);
     tiny_linear(&w, "model.layers.0.mlp.down_proj", ffn, TINY_HIDDEN);
+    tiny_experts(&w, ffn);
     tiny_tensor(&w, "model.layers.0.input_layernorm", ".weight", 'n', TINY_HIDDEN, 0);
     tiny_tensor(&w, "model.layers.0.post_attention_layernorm", ".weight", 'n', TINY_HIDDEN, 0);
     tiny_tensor(&w, "model.norm", ".weight", 'n', TINY_HIDDEN, 0);
