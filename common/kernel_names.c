@@ -10,12 +10,13 @@
 #include <string.h>
 
 /* CUTLASS's matrix products have "gemm" in their names; its attention and its copies do not.
- * cuBLASLt adds up the parts of a product in splitKreduce_kernel. */
+ * Triton's products with experts (vLLM's fused_moe_kernel) have it not. cuBLASLt adds up the parts of a product in splitKreduce_kernel. */
 static const char *const products[] = {"gemm",
                                        "Gemm",
                                        "GEMM",
                                        "Marlin",
                                        "machete",
+                                       "fused_moe",
                                        "w4a16",
                                        "xmma",
                                        "nvjet",

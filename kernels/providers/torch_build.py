@@ -89,7 +89,7 @@ class Build:
                     raise LoadError(TD_EUNSUPPORTED, f"{path}: {e}")
                 self.library = os.path.basename(path)
                 return
-        raise LoadError(TD_ENOTFOUND, f"{self.folder} has no _C library; this vLLM was installed without its kernels")
+        raise LoadError(TD_ENOTFOUND, f"{self.folder} has no {names[-1]} library; this vLLM was installed without its kernels")
 
     def version(self):
         try:

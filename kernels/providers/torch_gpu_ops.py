@@ -39,8 +39,12 @@ class Build(torch_build.Build):
     def plan(self, op):
         if op.kind == "gemm":
             return Linear(self, op)
+        if op.kind == "moe_gemm":
+            from torch_moe_ops import choose_moe
+
+            return choose_moe(self, op)
         if op.kind != "gptq_gemm":
-            raise Unsupported(f"vLLM's operators run gptq_gemm and gemm here, no {op.kind}")
+            raise Unsupported(f"vLLM's operators run gptq_gemm, moe_gemm and gemm here, no {op.kind}")
         return choose_quantised(self, op)
 
     def renew(self):
@@ -57,6 +61,20 @@ class Build(torch_build.Build):
         if not self.has(name):
             raise Unsupported(f"{self.library} has no operator {name}")
         return Operator(name, getattr(self.torch.ops._C, name).default)
+
+    def operator_of(self, namespace, name):
+        """An operator of another of vLLM's libraries, which is loaded when it is first needed."""
+        own = self.library
+        try:
+            self.load_library(namespace + "_stable_libtorch", namespace)
+        except LoadError as e:
+            raise Unsupported(f"{name}: {e}")
+        finally:
+            self.library = own
+        operators = getattr(self.torch.ops, namespace)
+        if not hasattr(operators, name):
+            raise Unsupported(f"{namespace} of this vLLM has no operator {name}")
+        return Operator(name, getattr(operators, name).default)
 
     def make_cold(self):
         """Push what the GPU has cached out of its L2."""

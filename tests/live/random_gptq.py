@@ -6,6 +6,8 @@ drawn on the quantised grid, so that the file is exactly what the kernels see, a
 float16 holds all activations. It says nothing sensible. The tokenizer has a token for each byte, so
 every text is a prompt. Needs numpy. The output is the same every time. Layout: make_gptq.py.
 
+--experts N: a mixture of N experts of size --ffn in each layer (Mixtral), of which a token has two.
+
 --rescale S (a power of two up to 1024) writes the same function with other numbers: the scales of
 up_proj times S, those of down_proj divided by S. All scales have 5 significant bits, so that both
 are exact. What down_proj reads is S times larger, what it gives is the same; a kernel that adds
@@ -75,6 +77,19 @@ def quantization(a):
 READS = {"self_attn.q_proj": "attention", "self_attn.k_proj": "attention", "self_attn.v_proj": "attention", "mlp.gate_proj": "mlp", "mlp.up_proj": "mlp"}
 
 
+def experts(a, rng, prefix):
+    """The tensors of a layer's experts, and of the router between them, which is never quantised."""
+    out = {f"{prefix}.gate.weight": (rng.standard_normal((a.experts, a.hidden), dtype=np.float32) / a.hidden ** 0.5).astype(np.float16)}
+    for e in range(a.experts):
+        orders = {k: np.arange(k, dtype=np.int32) // (a.group if a.group > 0 else k) for k in (a.hidden, a.ffn)}
+        if a.act_order:
+            orders = {k: rng.permutation(order) for k, order in orders.items()}
+        for name, k, n in (("w1", a.hidden, a.ffn), ("w3", a.hidden, a.ffn), ("w2", a.ffn, a.hidden)):
+            for part, v in layer(rng, k, n, a, 1, orders[k]).items():
+                out[f"{prefix}.experts.{e}.{name}.{part}"] = v
+    return out
+
+
 def weights(a, rng):
     heads, kv = a.hidden // 128, max(1, a.hidden // 512)
     out = {"model.embed_tokens.weight": rng.standard_normal((258 + WORDS, a.hidden), dtype=np.float32).astype(np.float16),
@@ -82,8 +97,12 @@ def weights(a, rng):
            "model.norm.weight": np.ones(a.hidden, np.float16)}
     sizes = {"self_attn.q_proj": (a.hidden, heads * 128), "self_attn.k_proj": (a.hidden, kv * 128), "self_attn.v_proj": (a.hidden, kv * 128),
              "self_attn.o_proj": (heads * 128, a.hidden), "mlp.gate_proj": (a.hidden, a.ffn), "mlp.up_proj": (a.hidden, a.ffn), "mlp.down_proj": (a.ffn, a.hidden)}
+    if a.experts:
+        sizes = {name: size for name, size in sizes.items() if not name.startswith("mlp")}
     for i in range(a.layers):
         orders = {}
+        if a.experts:
+            out.update(experts(a, rng, f"model.layers.{i}.block_sparse_moe"))
         for name, (k, n) in sizes.items():
             g_idx = np.arange(k, dtype=np.int32) // (a.group if a.group > 0 else k)
             if a.act_order:
@@ -116,7 +135,7 @@ def tokenizer():
 def main():
     p = argparse.ArgumentParser(description="a Llama of random weights")
     p.add_argument("out")
-    for name, value in (("bits", 4), ("group", 128), ("hidden", 1024), ("ffn", 2816), ("layers", 4), ("seed", 1), ("rescale", 1)):
+    for name, value in (("bits", 4), ("group", 128), ("hidden", 1024), ("ffn", 2816), ("layers", 4), ("seed", 1), ("rescale", 1), ("experts", 0)):
         p.add_argument("--" + name, type=int, default=value)
     for name in ("bias", "awq", "act-order", "fine"):
         p.add_argument("--" + name, action="store_true")
@@ -125,13 +144,19 @@ def main():
         p.error("--rescale: a power of two, at most 1024")
     if a.bits not in (4, 8, 16) or (a.awq and (a.bits != 4 or a.act_order)) or (a.bits == 16 and a.act_order):
         p.error("--bits: 4, 8 or 16; --awq: 4 bits; --act-order: of GPTQ alone")
+    if a.experts and (a.bias or a.rescale != 1):
+        p.error("--experts: without --bias and --rescale")
     os.makedirs(a.out, exist_ok=True)
     write_safetensors(os.path.join(a.out, "model.safetensors"), weights(a, np.random.default_rng(a.seed)))
-    dump(a.out, "config.json", {
-        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu", "hidden_size": a.hidden, "intermediate_size": a.ffn,
+    kind = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "attention_bias": a.bias, "mlp_bias": a.bias}
+    if a.experts:
+        kind = {"architectures": ["MixtralForCausalLM"], "model_type": "mixtral", "num_local_experts": a.experts, "num_experts_per_tok": 2,
+                "sliding_window": None}
+    dump(a.out, "config.json", kind | {
+        "hidden_act": "silu", "hidden_size": a.hidden, "intermediate_size": a.ffn,
         "num_hidden_layers": a.layers, "num_attention_heads": a.hidden // 128, "num_key_value_heads": max(1, a.hidden // 512), "head_dim": 128,
         "vocab_size": 258 + WORDS, "max_position_embeddings": 4096, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": False,
-        "torch_dtype": "float16", "attention_bias": a.bias, "mlp_bias": a.bias, "bos_token_id": 256, "eos_token_id": 257} | quantization(a))
+        "torch_dtype": "float16", "bos_token_id": 256, "eos_token_id": 257} | quantization(a))
     dump(a.out, "generation_config.json", {"do_sample": False, "temperature": 0.0, "bos_token_id": 256, "eos_token_id": 257})
     dump(a.out, "tokenizer.json", tokenizer())
     dump(a.out, "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<s>", "eos_token": "</s>", "model_max_length": 4096})

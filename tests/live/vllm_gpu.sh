@@ -41,6 +41,9 @@
 #             (faulty_torch), which must be caught (FORMS and MAX_OPS as above)
 #   awq       AWQ with zero points that differ, on vLLM's default kernel (Machete): recorded, named, run
 #             by provider torch and by cpu, with a fault in the operator (FORMS and MAX_OPS as above)
+#   moe       a mixture of 8 experts, 4 bits and float16 (FORMS=WORD, MAX_OPS=N as above; also
+#             act-order, AWQ's zero points, bfloat16): recorded, named, run by provider torch and cpu,
+#             with a fault in the operator. It needs vLLM's library of kernels for mixtures
 #   forms     Marlin as other models use it: biases, act-order, bfloat16, AWQ's zero points, 8 bits;
 #             exllama with act-order. It runs two or three forms at a time: run it again for the
 #             rest (FORMS=WORD: only the forms whose name contains WORD)
@@ -503,6 +506,41 @@ stage_awq() {
     operator_form awq machete_mm --awq --fine
     DTYPE=bfloat16 operator_form awq-bf16 machete_mm --awq --fine
     operator_form awq-one-group machete_mm --awq --fine --group -1
+}
+
+# moe_form NAME OPTIONS OF random_gptq.py...: record a mixture at vLLM's defaults, eager; what share
+# of its products is there; replay
+moe_form() {
+    local name=moe-$1 fault
+    local judge=(--lanes ops --max-ops "${MAX_OPS:-160}")
+    [[ $name == *${FORMS:-}* ]] || return 0
+    "$PYTHON" "$HERE/random_gptq.py" "$WORK/model-$name" --experts 8 --ffn 768 "${@:2}" || { wrong "$name: no model"; return; }
+    record_server "$name" "model-$name" --enforce-eager || return
+    grep -oE "Using '?[A-Za-z0-9_ ]*'? (WNA16|Unquantized) MoE backend" "$WORK/$name.server.log" 2>/dev/null | sort -u | tee -a "$WORK/table.txt"
+    grep -E '^ *(torch|kernels|weights)' "$WORK/$name.record.txt" | tee -a "$WORK/table.txt"
+    "$BIN/fixture" show "$WORK/$name" ledger | grep -E 'ops|weights|launches' | tee -a "$WORK/table.txt"
+    "$BIN/fixture" ops "$WORK/$name" --json | "$PYTHON" "$HERE/moe_ops.py" "$WORK/$name" "$WORK/model-$name" 2>&1 | tee -a "$WORK/table.txt"
+    [ "${PIPESTATUS[1]}" = 0 ] || wrong "$name"
+    expect 0 "$name-itself" gate "$WORK/$name" "${judge[@]}" --build "$(command -v "$PYTHON")"
+    grep -E 'bit-equal|largest|worst' "$WORK/$name-itself.txt" | head -n 4 | tee -a "$WORK/table.txt"
+    expect 0 "$name-cpu" gate "$WORK/$name" "${judge[@]}" --provider cpu
+    [ "$1" != float ] || return
+    for fault in column row; do
+        expect 1 "$name-fault-$fault" gate "$WORK/$name" "${judge[@]}" --build "$(command -v "$PYTHON")" --only moe_gemm --build-env "TD_FAULT=$fault" \
+            --build-env "PYTHONPATH=$HERE/faulty_torch:${PYTHONPATH:-}"
+    done
+}
+
+stage_moe() {
+    "$PYTHON" -c 'import glob, importlib.util, os, sys
+sys.exit(not glob.glob(os.path.join(os.path.dirname(importlib.util.find_spec("vllm").origin), "_moe_C*.so")))' ||
+        { wrong "moe: this vLLM has no _moe_C library (moe.tar.xz, unpacked over it)"; return; }
+    moe_form plain
+    moe_form float --bits 16
+    [ -n "${FORMS:-}" ] || return
+    moe_form act-order --act-order
+    moe_form awq --awq
+    DTYPE=bfloat16 moe_form bf16
 }
 
 stage_forms() {

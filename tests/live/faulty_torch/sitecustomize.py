@@ -2,9 +2,11 @@
 SPDX-License-Identifier: Apache-2.0
 
 TD_FAULT       column: the last column of C is 1 % too large; row: the last row of C is 0; none: nothing is done
-TD_OPERATORS   the operators of namespace _C that have it (default: machete_mm marlin_gemm gptq_gemm)"""
+TD_OPERATORS   the operators of namespaces _C and _moe_C that have it (default: machete_mm marlin_gemm gptq_gemm
+               moe_wna16_marlin_gemm)"""
 import os
 
+DEFAULT = "machete_mm marlin_gemm gptq_gemm moe_wna16_marlin_gemm"
 FAULT = os.environ.get("TD_FAULT", "")
 
 
@@ -31,8 +33,9 @@ if FAULT:
 
     def load_and_spoil(path):
         load(path)
-        for name in os.environ.get("TD_OPERATORS", "machete_mm marlin_gemm gptq_gemm").split():
-            if hasattr(torch.ops._C, name):
-                setattr(torch.ops._C, name, Spoiled(getattr(torch.ops._C, name).default))
+        for space in (torch.ops._C, torch.ops._moe_C):
+            for name in os.environ.get("TD_OPERATORS", DEFAULT).split():
+                if hasattr(space, name) and not isinstance(getattr(space, name), Spoiled):
+                    setattr(space, name, Spoiled(getattr(space, name).default))
 
     torch.ops.load_library = load_and_spoil

@@ -52,6 +52,8 @@ static void by_their_names(void **state)
     /* vLLM 0.26, csrc/quantization/machete: the one multiplies (its template arguments say PrepackedLayout), the other runs at load time */
     assert_true(td_kernel_is_gemm("_ZN7machete13MacheteKernelIN7cutlass6half_tENS_24PrepackedLayoutBTemplateIS2_EEEEvT_"));
     assert_false(td_kernel_is_gemm("_ZN7machete16prepack_B_kernelILi128ENS_24PrepackedLayoutBTemplateIN7cutlass6half_tEEEEEvT_"));
+    /* vLLM 0.26, vllm/model_executor/layers/fused_moe/fused_moe.py: Triton's */
+    assert_true(td_kernel_is_gemm("fused_moe_kernel"));
     assert_false(td_kernel_is_gemm("_Z48ncclDevKernel_AllReduce_Sum_bf16_RING_LL_agent_r24ncclDevKernelArgsStorageILm4096EE"));
     assert_false(td_kernel_is_gemm("triton_poi_fused_gptq_gemm_mul_silu_slice_1"));
     assert_false(td_kernel_is_gemm("fmha_v2_flash_attention_fp16_64_64_S_128_sm80_kernel"));

@@ -1,0 +1,114 @@
+"""torch_moe_ops.py - how a vLLM for GPUs multiplies with the experts of a mixture, in the routing that was recorded.
+SPDX-License-Identifier: Apache-2.0
+
+Source: vLLM 0.26, model_executor/layers/fused_moe/oracle/int_wna16.py (how weights are brought into the layout, expert by
+expert) and experts/marlin_moe.py (the call)."""
+import torch_gpu_ops
+from torch_build import Unsupported, need, words_of
+from torch_gpu_ops import SCALE_COLUMNS, SCALE_COLUMNS_ONE_GROUP, ZERO_COLUMNS, in_columns, pack, unpack
+
+ROUTING = ("sorted_token_ids", "expert_ids", "num_tokens_post_padded", "topk_weights")
+
+
+def choose_moe(build, op):
+    return MoeMarlin(build, op)
+
+
+class MoeMarlin(torch_gpu_ops.Plan):
+    """MarlinExperts. C is given to the operator, as vLLM does, so that rows which no block computes stay what they were."""
+    name, layout = "moe_wna16_marlin_gemm", "marlin"
+
+    def __init__(self, build, op):
+        super().__init__(build, op)
+        need(op, "a", "qweight", "scales", "qzeros", *ROUTING)
+        attrs = op.attrs
+        self.op_of = build.operator_of("_moe_C", self.name)
+        self.repack = build.operator("gptq_marlin_repack")
+        self.bits, self.k, self.n, self.experts = attrs["bits"], attrs["k"], attrs["n"], attrs["experts"]
+        self.group, self.groups = attrs["group_size"], attrs["k"] // attrs["group_size"]
+        self.dtype = build.dtypes.get(op.get("a").dtype)
+        self.zeros = self.zero_points()
+        tiled = (self.n % 128 == 0 and self.k % 64 == 0) or (self.n % 64 == 0 and self.k % 128 == 0)
+        self.refuse_unless(op.get("a").dtype in ("F16", "BF16") and tiled, "F16 and BF16, N that are multiples of 64 and K of 128, or the reverse")
+        self.refuse_unless(attrs["block_size"] in (8, 16, 32, 48, 64), "blocks of 8, 16, 32, 48 and 64 slots")
+        self.refuse_unless(self.zeros is None or self.bits == 4, "zero points of 4 bits")
+        if self.groups > 1:
+            self.rounding = {"F16": "weight-f16", "BF16": "weight-bf16"}[op.get("a").dtype]
+
+    def refuse_unless(self, ok, what):
+        if not ok:
+            a = self.op.get("a").dtype
+            raise Unsupported(f"{self.name} takes {what}; here {a}, {self.bits} bits, K {self.k}, N {self.n}, blocks of {self.op.attrs['block_size']}")
+
+    def zero_points(self):
+        """[experts, groups, n]; None: all are half of the range."""
+        zeros = unpack(words_of(self.op.get("qzeros")), self.bits, 2) + self.op.attrs.get("zero_offset", 1)
+        return None if (zeros == 1 << (self.bits - 1)).all() else zeros
+
+    def row_orders(self):
+        """Of each expert, its rows in the order of their groups: [experts, k]. None: they lie so."""
+        import numpy
+
+        if not self.op.get("g_idx"):
+            return None
+        g_idx, in_order = words_of(self.op.get("g_idx")), numpy.arange(self.k) // self.group
+        orders = numpy.argsort(g_idx, axis=1, kind="stable").astype(numpy.int32)
+        if (g_idx == in_order).all():
+            return None
+        if (numpy.take_along_axis(g_idx, orders, 1) != in_order).any():
+            raise Unsupported("the groups of this op have different numbers of rows, as a rank's slice has with act-order")
+        return orders
+
+    def type_of_weights(self):
+        types = self.build.types
+        plain, biased = (types.uint4, types.uint4b8) if self.bits == 4 else (types.uint8, types.uint8b128)
+        return (biased if self.zeros is None else plain).id
+
+    def prepare(self):
+        torch = self.build.torch
+        order = SCALE_COLUMNS if self.groups > 1 else SCALE_COLUMNS_ONE_GROUP
+        for role in ("a",) + ROUTING:
+            setattr(self, role, self.load(role))
+        scales = self.build.tensor(self.op.get("scales")).to(self.dtype).contiguous()
+        self.scales = self.on_gpu("scales", in_columns(scales, order))
+        self.load_rows()
+        self.zero = None if self.zeros is None else self.on_gpu("qzeros", self.zero_words())
+        bias = self.op.get("bias")
+        self.bias = bias and self.on_gpu("bias", in_columns(self.build.tensor(bias).to(self.dtype).contiguous(), SCALE_COLUMNS_ONE_GROUP))
+        self.workspace = torch.zeros([4 * torch.cuda.get_device_properties(0).multi_processor_count], dtype=torch.int32, device="cuda")
+        self.c = torch.empty(self.op.out.shape, dtype=self.dtype, device="cuda")
+
+    def load_rows(self):
+        """gptq_marlin_moe_repack, with the order of rows where there is one."""
+        torch, orders = self.build.torch, self.row_orders()
+        words = words_of(self.op.get("qweight")).view("int32")
+        nothing = torch.empty([self.experts, 0], dtype=torch.int32, device="cuda")
+        self.sorted = nothing if orders is None else self.on_gpu("perm", torch.from_numpy(orders))
+        self.g_idx = nothing
+        if orders is not None:
+            self.g_idx = self.on_gpu("g_idx", (torch.arange(self.k, dtype=torch.int32) // self.group).repeat(self.experts, 1))
+        experts = [self.repack(b_q_weight=torch.from_numpy(words[e].copy()).cuda(), perm=self.sorted[e], size_k=self.k, size_n=self.n,
+                               num_bits=self.bits, is_a_8bit=False) for e in range(self.experts)]
+        self.w = self.on_gpu("qweight", torch.stack(experts))
+
+    def zero_words(self):
+        """moe_awq_to_marlin_zero_points"""
+        import numpy
+
+        zeros = in_columns(in_columns(self.zeros, SCALE_COLUMNS), ZERO_COLUMNS[self.bits])
+        return self.build.torch.from_numpy(pack(zeros.astype(numpy.uint32), self.bits, 2).view("int32"))
+
+    def call_on_poison(self):
+        flat = self.c.view(-1).view(self.build.torch.uint8)
+        flat.view(-1, len(self.pattern)).copy_(self.pattern)
+        return self.call()
+
+    def call(self):
+        attrs = self.op.attrs
+        return self.op_of(a=self.a, c_or_none=self.c, b_q_weight=self.w, b_bias_or_none=self.bias, b_scales=self.scales, a_scales=None,
+                          global_scale=None, b_zeros_or_none=self.zero, g_idx_or_none=self.g_idx, perm_or_none=self.sorted,
+                          workspace=self.workspace, sorted_token_ids=self.sorted_token_ids, expert_ids=self.expert_ids,
+                          num_tokens_past_padded=self.num_tokens_post_padded, topk_weights=self.topk_weights,
+                          moe_block_size=attrs["block_size"], top_k=attrs["top_k"], mul_topk_weights=bool(attrs.get("mul_topk_weights", 0)),
+                          b_type_id=self.type_of_weights(), size_m=attrs["m"], size_n=self.n, size_k=self.k, is_full_k=True,
+                          use_atomic_add=False, use_fp32_reduce=True, is_zp_float=False, thread_k=-1, thread_n=-1, blocks_per_sm=-1)
