@@ -95,10 +95,10 @@ static void set_attrs(struct tap_call *call, const struct td_gpu_work *w, int64_
     add_attr(call, "k", w->k);
     for (i = 0; i < w->n_attr; i++)
         add_attr(call, w->attr[i].name, w->attr[i].value);
-    if (!w->bits) {
-        add_attr(call, "trans_b", 1);  /* gemm: W lies as a checkpoint has it */
+    if (!strcmp(w->adapter->kind, "gemm"))
+        add_attr(call, "trans_b", 1);  /* W lies as a checkpoint has it */
+    if (!w->bits)
         return;
-    }
     add_attr(call, "bits", w->bits);
     add_attr(call, "group_size", w->group_size);
     add_attr(call, "zero_offset", w->zero_offset);

@@ -10,6 +10,7 @@
 static const struct { const char *kind; tap_torch_product_kind *read; } kinds[] = {
     {"gptq_gemm", tap_torch_product_gptq_gemm},
     {"moe_gemm", tap_torch_product_moe_gemm},
+    {"scaled_mm", tap_torch_product_scaled_mm},
 };
 
 #define TAP_TORCH_MAX_BYTES (1ull << 35) /* of one dimension less: no product by a size overflows */
@@ -26,28 +27,49 @@ static bool is_dense_by_columns(const struct tap_torch_tensor *t)
     return t->ndim == 2 && t->strides[0] == 1 && t->strides[1] == t->sizes[0];
 }
 
+/* *t turned: its transpose. The lengths are copied to `lengths`. */
+static struct tap_torch_tensor turn(const struct tap_torch_tensor *t, int64_t lengths[4])
+{
+    struct tap_torch_tensor turned = *t;
+
+    if (t->ndim == 2) {
+        lengths[0] = t->sizes[1], lengths[1] = t->sizes[0];
+        lengths[2] = t->strides[1], lengths[3] = t->strides[0];
+        turned.sizes = lengths, turned.strides = lengths + 2;
+    }
+    return turned;
+}
+
+/* Do the rows of a matrix lie without gaps within, one after the other? */
+static bool has_dense_rows(const struct tap_torch_tensor *t)
+{
+    return t->ndim == 2 && t->strides[1] == 1 && t->strides[0] >= t->sizes[1];
+}
+
 /* Describe *t as operand `role`. False: more dimensions than an operand has, or gaps where there
  * must be none. */
 static bool add_operand(struct td_gpu_work *w, const struct tap_torch_role *role,
-                        const struct tap_torch_tensor *t, bool any_layout)
+                        const struct tap_torch_tensor *given, bool any_layout)
 {
+    int64_t lengths[4];
+    const struct tap_torch_tensor turned = turn(given, lengths), *t = role->turned ? &turned : given;
     const char *dtype = tap_torch_dtype_name(t->dtype);
-    bool dense = tap_torch_is_dense(t) || (any_layout && is_dense_by_columns(t)),
-         rows = role->use != TD_GPU_WEIGHT && t->ndim == 2 && t->strides[1] == 1 &&
-                t->strides[0] >= t->sizes[1];
+    bool dense = tap_torch_is_dense(t) || (any_layout && is_dense_by_columns(t));
     struct td_gpu_operand *o = &w->op[w->n_op];
     int i;
 
-    if (w->n_op == TD_GPU_OPERANDS || !dtype || !t->data || t->ndim < 1 || (!dense && !rows) ||
+    if (w->n_op == TD_GPU_OPERANDS || !dtype || !t->data ||
+        (!dense && (role->use == TD_GPU_WEIGHT || !has_dense_rows(t))) ||
         t->ndim > (role->use == TD_GPU_WEIGHT ? TD_GPU_DIMS : 2))
         return false;
     *o = (struct td_gpu_operand){.role = role->role,
                                  .dtype = dtype,
                                  .use = role->use,
                                  .address = (uintptr_t)t->data,
-                                 .ndim = (int)t->ndim,
+                                 .ndim = t->ndim ? (int)t->ndim : 1,
+                                 .shape = {1},
                                  .bytes = tap_torch_dtype_bytes(t->dtype)};
-    for (i = 0; i < o->ndim; i++) {
+    for (i = 0; i < t->ndim; i++) {
         if (t->sizes[i] > TD_GPU_MAX_SIZE || o->bytes > TAP_TORCH_MAX_BYTES)
             return false;
         o->shape[i] = t->sizes[i];
@@ -89,23 +111,22 @@ static bool read_tensors(const struct tap_torch_meaning *m, const td_torch_value
                          struct td_gpu_work *w)
 {
     struct tap_torch_tensor t;
-    bool weights = false;
+    bool weights = false, input = false;
     int i;
 
     for (i = 0; i < TAP_TORCH_ROLES && m->row->roles[i].arg; i++) {
         const struct tap_torch_role *role = &m->row->roles[i];
-        const bool first = role->use == TD_GPU_WEIGHT && !weights;
+        const bool weight = role->use == TD_GPU_WEIGHT, first = weight ? !weights : !input;
 
-        if (role->use == TD_GPU_WEIGHT && !first &&
-            tap_torch_is_none(&m->schema->arg[m->role[i]], stack[m->role[i]]))
+        if (!first && tap_torch_is_none(&m->schema->arg[m->role[i]], stack[m->role[i]]))
             continue;
         if (!read_tensor(m, m->role[i], stack, &t))
             return false;
         if (role->use == TD_GPU_WEIGHT && !first && is_empty(&t))
             continue;
-        if (!add_operand(w, role, &t, first))
+        if (!add_operand(w, role, &t, first && weight && !role->turned))
             return false;
-        weights |= first;
+        weights |= weight, input |= !weight;
     }
     return weights;
 }
@@ -153,7 +174,7 @@ static int64_t rows_of_c(const struct td_gpu_work *w)
 static bool add_output(const struct tap_torch_meaning *m, const td_torch_value *stack,
                        struct td_gpu_work *w)
 {
-    static const struct tap_torch_role c = {NULL, "c", TD_GPU_OUT};
+    static const struct tap_torch_role c = {.role = "c", .use = TD_GPU_OUT};
     struct tap_torch_tensor t;
 
     if (m->out >= 0)

@@ -17,7 +17,8 @@
 typedef bool tap_torch_product_kind(const struct tap_torch_meaning *m, const td_torch_value *stack,
                                     struct td_gpu_work *w);
 
-tap_torch_product_kind tap_torch_product_gptq_gemm, tap_torch_product_moe_gemm;
+tap_torch_product_kind tap_torch_product_gptq_gemm, tap_torch_product_moe_gemm,
+    tap_torch_product_scaled_mm;
 
 #pragma GCC visibility pop
 #endif

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Source: vLLM 0.26, csrc/libtorch_stable/torch_bindings.cpp and moe/torch_bindings.cpp (schemas),
- * vllm/model_executor/kernels/linear/mixed_precision/machete.py and
+ * vllm/model_executor/kernels/linear/mixed_precision/machete.py, scaled_mm/cutlass.py and
  * vllm/model_executor/layers/fused_moe/experts/marlin_moe.py (what the arguments hold). */
 #include "recorder/tap/torch/torch_rows.h"
 
@@ -45,6 +45,30 @@ static const struct tap_torch_row rows[] = {
     {.name = "_C::machete_prepack_B",
      .does = TAP_TORCH_REPACKS,
      .roles = {{"B", "qweight", TD_GPU_IN}}},
+    {.name = "_C::cutlass_scaled_mm",
+     .does = TAP_TORCH_MULTIPLIES,
+     .roles = {{"a", "a", TD_GPU_IN},
+               {"b", "w", TD_GPU_WEIGHT, .turned = true},
+               {"a_scales", "a_scales", TD_GPU_IN, .turned = true},
+               {"b_scales", "w_scales", TD_GPU_WEIGHT, .turned = true},
+               {"bias", "bias", TD_GPU_WEIGHT}},
+     .kind = "scaled_mm",
+     .layout = "checkpoint",
+     .out = "out",
+     .n_of = "b"},
+    {.name = "_C::cutlass_scaled_mm_azp",
+     .does = TAP_TORCH_MULTIPLIES,
+     .roles = {{"a", "a", TD_GPU_IN},
+               {"b", "w", TD_GPU_WEIGHT, .turned = true},
+               {"a_scales", "a_scales", TD_GPU_IN, .turned = true},
+               {"b_scales", "w_scales", TD_GPU_WEIGHT, .turned = true},
+               {"azp_adj", "azp_adj", TD_GPU_WEIGHT, .turned = true},
+               {"azp", "azp", TD_GPU_IN, .turned = true},
+               {"bias", "bias", TD_GPU_WEIGHT}},
+     .kind = "scaled_mm",
+     .layout = "checkpoint",
+     .out = "out",
+     .n_of = "b"},
 };
 
 static _Atomic(const char *) unfit;   /* the last operator whose schema lacks a name of its row */

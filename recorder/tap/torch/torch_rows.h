@@ -22,14 +22,18 @@ enum tap_torch_does {
 };
 
 /* A tensor among the arguments. Optional ones may be None, or have no elements, but for A and the
- * first weight. */
-struct tap_torch_role { const char *arg, *role; enum td_gpu_use use; };
+ * first weight. A number without dimensions is a vector of one. */
+struct tap_torch_role {
+    const char *arg, *role;
+    enum td_gpu_use use;
+    bool turned;                      /* it lies column after column: the op has its transpose */
+};
 
 struct tap_torch_row {
     const char *name;                 /* "_C::machete_mm" */
     enum tap_torch_does does;
     /* In the order in which the op has them; the first one of use TD_GPU_IN is A, or the W that is
-     * repacked. The first weight may have any layout, the others are row-major. */
+     * repacked. The first weight may have any layout if it is not turned, the others are row-major. */
     struct tap_torch_role roles[TAP_TORCH_ROLES];
     /* The rest of a product. */
     const char *kind, *layout;        /* of the op; of W at run time */

@@ -1,0 +1,243 @@
+/* test_tap_torch_scaled.c - calls of vLLM's cutlass_scaled_mm and cutlass_scaled_mm_azp, as the tap reads them.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Shapes and strides of the arguments are those that vLLM 0.26 gives: kernels/linear/scaled_mm/cutlass.py, and
+ * per_token_group_quant_fp8 of layers/quantization/utils/fp8_utils.py. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "recorder/tap/torch/torch_product.h"
+#include "tests/helpers/fake_torch.h"
+
+/* As vLLM 0.26 registers them. */
+#define PLAIN "cutlass_scaled_mm(Tensor! out, Tensor a, Tensor b, Tensor a_scales, Tensor b_scales, Tensor? bias) -> ()"
+#define AZP "cutlass_scaled_mm_azp(Tensor! out, Tensor a, Tensor b, Tensor a_scales, Tensor b_scales, Tensor azp_adj, Tensor? azp, Tensor? bias) -> ()"
+enum { OUT, A, B, A_SCALES, B_SCALES, BIAS, ADJ = BIAS, AZP_AT, AZP_BIAS, ARGS };
+enum { M = 3, N = 256, K = 384 };
+
+static unsigned char gpu[1 << 16];      /* nobody reads what lies there */
+struct call { struct fake_torch_tensor t[ARGS]; td_torch_value optional[ARGS], stack[ARGS]; };
+
+static int setup(void **state)
+{
+    const char *o = getenv("O");
+    char path[512];
+    void *lib;
+
+    (void)state;
+    snprintf(path, sizeof path, "%s/tests/helpers/lib_fake_torch.so", o ? o : "build");
+    lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    return !lib || !tap_torch_ready(dlsym(lib, "fake_torch_call"));
+}
+
+static const struct tap_torch_meaning *meaning(int azp)
+{
+    static struct tap_torch_schema schema[2];
+    static const struct tap_torch_meaning *m[2];
+
+    if (!m[azp]) {
+        assert_true(tap_torch_schema_read(azp ? AZP : PLAIN, &schema[azp]));
+        m[azp] = tap_torch_meaning_of(azp ? "_C::cutlass_scaled_mm_azp" : "_C::cutlass_scaled_mm", &schema[azp]);
+    }
+    assert_non_null(m[azp]);
+    return m[azp];
+}
+
+static void give(struct call *c, int at, int32_t dtype, int64_t d0, int64_t d1, int64_t s0, int64_t s1)
+{
+    c->t[at] = (struct fake_torch_tensor){.ndim = 2, .sizes = {d0, d1}, .strides = {s0, s1}, .dtype = dtype, .device = TD_TORCH_CUDA, .data = gpu + 4096 * at};
+    c->stack[at] = (uintptr_t)&c->t[at];
+}
+
+static void give_optional(struct call *c, int at, int32_t dtype, int64_t n)
+{
+    give(c, at, dtype, n, 1, 1, 1);
+    c->t[at].ndim = 1;
+    c->optional[at] = c->stack[at];
+    c->stack[at] = (uintptr_t)&c->optional[at];
+}
+
+/* FP8 with scales for each token and for the tensor. */
+static void plain_call(struct call *c)
+{
+    memset(c, 0, sizeof *c);
+    give(c, OUT, TD_TORCH_BF16, M, N, N, 1);
+    give(c, A, TD_TORCH_F8_E4M3, M, K, K, 1);
+    give(c, B, TD_TORCH_F8_E4M3, K, N, 1, K);
+    give(c, A_SCALES, TD_TORCH_F32, M, 1, 1, 1);
+    give(c, B_SCALES, TD_TORCH_F32, 1, 1, 1, 1);
+    c->t[B_SCALES].ndim = 0;
+}
+
+/* FP8 with scales for blocks: A's column after column, B's a transposed [N / 128, K / 128]. */
+static void block_call(struct call *c, int64_t m)
+{
+    plain_call(c);
+    c->t[OUT].sizes[0] = c->t[A].sizes[0] = m;
+    give(c, A_SCALES, TD_TORCH_F32, m, K / 128, 1, m);
+    give(c, B_SCALES, TD_TORCH_F32, K / 128, N / 128, 1, K / 128);
+}
+
+static void azp_call(struct call *c)
+{
+    plain_call(c);
+    c->t[A].dtype = c->t[B].dtype = TD_TORCH_I8;
+    give(c, B_SCALES, TD_TORCH_F32, N, 1, 1, 1);
+    give(c, ADJ, TD_TORCH_I32, 1, N, N, 1);
+    give_optional(c, AZP_AT, TD_TORCH_I32, M);
+}
+
+static enum tap_torch_product product(int azp, struct call *c, struct td_gpu_work *w)
+{
+    td_torch_tensor a = NULL;
+    enum tap_torch_product is = tap_torch_product_read(meaning(azp), c->stack, w, &a);
+
+    assert_true(is != TAP_TORCH_READ || a == &c->t[A]);
+    return is;
+}
+
+static void is_operand(const struct td_gpu_work *w, int i, const char *role, const char *dtype, int at, int ndim, int64_t d0, int64_t d1)
+{
+    const struct td_gpu_operand *o = &w->op[i];
+
+    assert_string_equal(o->role, role);
+    assert_string_equal(o->dtype, dtype);
+    assert_int_equal(o->address, (uintptr_t)(gpu + 4096 * at));
+    assert_int_equal(o->ndim, ndim);
+    assert_int_equal(o->shape[0], d0);
+    assert_int_equal(ndim > 1 ? o->shape[1] : d1, d1);
+    assert_int_equal(o->bytes, (uint64_t)(d0 * (ndim > 1 ? d1 : 1)) * (!strncmp(dtype, "F8", 2) || !strcmp(dtype, "I8") ? 1 : !strcmp(dtype, "BF16") ? 2 : 4));
+}
+
+static void test_scales_of_tokens_and_tensors(void **state)
+{
+    struct td_gpu_work w;
+    struct call c;
+
+    (void)state;
+    plain_call(&c);
+    c.t[A].strides[0] = K + 16;          /* rows of a larger tensor */
+    c.t[OUT].strides[0] = N + 16;
+    assert_int_equal(product(0, &c, &w), TAP_TORCH_READ);
+    assert_true(w.m == M && w.n == N && w.k == K && !w.n_attr && !w.bits && w.whole);
+    assert_string_equal(w.rounding, "none");
+    assert_int_equal(w.n_op, 5);
+    is_operand(&w, 0, "a", "F8_E4M3", A, 2, M, K);
+    is_operand(&w, 1, "w", "F8_E4M3", B, 2, N, K);
+    is_operand(&w, 2, "a_scales", "F32", A_SCALES, 1, M, 0);
+    is_operand(&w, 3, "w_scales", "F32", B_SCALES, 1, 1, 0);
+    is_operand(&w, 4, "c", "BF16", OUT, 2, M, N);
+    assert_int_equal(w.op[0].row_stride, K + 16);
+    assert_int_equal(w.op[1].row_stride, K);
+    assert_int_equal(w.op[4].row_stride, N + 16);
+    assert_true(w.op[1].use == TD_GPU_WEIGHT && w.op[2].use == TD_GPU_IN && w.op[3].use == TD_GPU_WEIGHT && w.op[4].use == TD_GPU_OUT);
+    /* one scale for all of A, one for each channel, a bias */
+    give(&c, A_SCALES, TD_TORCH_F32, 1, 1, 1, 1);
+    give(&c, B_SCALES, TD_TORCH_F32, N, 1, 1, 1);
+    give_optional(&c, BIAS, TD_TORCH_BF16, N);
+    assert_int_equal(product(0, &c, &w), TAP_TORCH_READ);
+    is_operand(&w, 2, "a_scales", "F32", A_SCALES, 1, 1, 0);
+    is_operand(&w, 3, "w_scales", "F32", B_SCALES, 1, N, 0);
+    is_operand(&w, 4, "bias", "BF16", BIAS, 1, N, 0);
+    c.t[A].sizes[0] = 0;
+    assert_int_equal(product(0, &c, &w), TAP_TORCH_EMPTY);
+}
+
+static void test_scales_of_blocks(void **state)
+{
+    struct td_gpu_work w;
+    struct call c;
+    int64_t m;
+
+    (void)state;
+    for (m = 1; m <= 5; m += 2) {
+        block_call(&c, m);
+        if (m == 1)                      /* as torch has the transpose of one column */
+            c.t[A_SCALES].strides[1] = 1;
+        if (m == 5)                      /* columns that begin at 16 bytes */
+            c.t[A_SCALES].strides[1] = 8;
+        assert_int_equal(product(0, &c, &w), TAP_TORCH_READ);
+        assert_int_equal(w.n_attr, 1);
+        assert_string_equal(w.attr[0].name, "block");
+        assert_int_equal(w.attr[0].value, 128);
+        is_operand(&w, 2, "a_scales", "F32", A_SCALES, 2, K / 128, m);
+        is_operand(&w, 3, "w_scales", "F32", B_SCALES, 2, N / 128, K / 128);
+        assert_int_equal(w.op[2].row_stride, m == 5 ? 8 : m);
+    }
+}
+
+static void test_zero_points(void **state)
+{
+    struct td_gpu_work w;
+    struct call c;
+
+    (void)state;
+    azp_call(&c);
+    assert_int_equal(product(1, &c, &w), TAP_TORCH_READ);
+    assert_int_equal(w.n_op, 7);
+    is_operand(&w, 0, "a", "I8", A, 2, M, K);
+    is_operand(&w, 4, "azp_adj", "I32", ADJ, 1, N, 0);
+    is_operand(&w, 5, "azp", "I32", AZP_AT, 1, M, 0);
+    assert_true(w.op[4].use == TD_GPU_WEIGHT && w.op[5].use == TD_GPU_IN);
+    c.stack[AZP_AT] = 0;                 /* None: it is in azp_adj */
+    assert_int_equal(product(1, &c, &w), TAP_TORCH_READ);
+    assert_int_equal(w.n_op, 6);
+    is_operand(&w, 5, "c", "BF16", OUT, 2, M, N);
+}
+
+/* What is not of these forms is no op: it would be one with another meaning. */
+static void test_calls_that_are_not_known(void **state)
+{
+    struct td_gpu_work w;
+    struct call c;
+    int i;
+
+    (void)state;
+    for (i = 0; i < 12; i++) {
+        plain_call(&c);
+        if (i > 8)
+            block_call(&c, M);
+        switch (i) {
+        case 0: c.t[B].strides[0] = N, c.t[B].strides[1] = 1; break; /* row-major */
+        case 1: c.t[B].strides[1] = K + 16; break;
+        case 2: c.t[A].dtype = TD_TORCH_I8; break;
+        case 3: c.t[A].dtype = c.t[B].dtype = TD_TORCH_BF16; break;
+        case 4: c.t[A_SCALES].dtype = TD_TORCH_F16; break;
+        case 5: c.t[OUT].sizes[1] = N / 2; break;
+        case 6: c.t[OUT].strides[1] = 2; break;
+        case 7: c.t[A_SCALES].strides[0] = 2; break;
+        case 8: c.t[OUT].device = TD_TORCH_CPU; break;
+        case 9: c.t[A_SCALES].sizes[1] = K / 64; break; /* blocks of 64 */
+        case 10: c.t[B_SCALES].sizes[1] = N / 64; break;
+        default: c.t[B_SCALES].strides[0] = N / 128, c.t[B_SCALES].strides[1] = 1; /* another order than the kernel reads */
+        }
+        if (product(0, &c, &w) != TAP_TORCH_UNKNOWN)
+            fail_msg("call %d was read", i);
+    }
+    azp_call(&c);
+    c.t[ADJ].dtype = TD_TORCH_F32;
+    assert_int_equal(product(1, &c, &w), TAP_TORCH_UNKNOWN);
+    azp_call(&c);
+    c.t[AZP_AT].sizes[0] = M + 1;
+    assert_int_equal(product(1, &c, &w), TAP_TORCH_UNKNOWN);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_scales_of_tokens_and_tensors),
+        cmocka_unit_test(test_scales_of_blocks),
+        cmocka_unit_test(test_zero_points),
+        cmocka_unit_test(test_calls_that_are_not_known),
+    };
+
+    return cmocka_run_group_tests(tests, setup, NULL);
+}
