@@ -118,8 +118,7 @@ uint64_t tap_cublas_linear_enter(const struct tap_cublas_linear *p, enum tap_cub
     uint64_t token;
 
     l->params = params;
-    if (tap_driver.ctx_current)
-        tap_driver.ctx_current(&l->context);
+    l->context = tap_gpu_context_of(l->stream);
     token = tap_gpu_gate_enter(l, &calls[call][bf16]);
     l->params = NULL;
     return token;

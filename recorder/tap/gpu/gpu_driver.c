@@ -17,3 +17,23 @@ uint64_t tap_gpu_stream_number(void *stream)
 
     return tap_driver.stream_id(stream, &id) ? 0 : id + 1;
 }
+
+void *tap_gpu_context_of(void *stream)
+{
+    void *context = NULL;
+
+    if (tap_driver.context_of)
+        return tap_driver.context_of(stream);
+    return tap_driver.ctx_current && !tap_driver.ctx_current(&context) ? context : NULL;
+}
+
+int tap_gpu_error_before(void)
+{
+    return tap_driver.peek_error ? tap_driver.peek_error() : 0;
+}
+
+void tap_gpu_error_restore(int before)
+{
+    if (tap_driver.restore_error)
+        tap_driver.restore_error(before);
+}

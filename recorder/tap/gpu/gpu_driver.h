@@ -20,8 +20,21 @@ struct tap_gpu_driver {
     /* Find the parameters of a kernel by its name, return their number. Used in place of CUDA's
      * ParamInfo functions unless NULL. */
     int (*named_params)(const char *symbol, struct td_gpu_param params[TD_GPU_PARAMS]);
+    /* What stands for the context of a stream's work. NULL: the calling thread's current one. */
+    void *(*context_of)(void *stream);
+    /* The thread's last error, and to take back one that the tap made: a server that asks for its
+     * last error must not see ours. NULL: there is no such error (CUDA's driver). */
+    int (*peek_error)(void);
+    void (*restore_error)(int before);
 };
 extern struct tap_gpu_driver tap_driver;
+
+/* The context in which the work of a stream runs; NULL: it is not known. */
+void *tap_gpu_context_of(void *stream);
+/* Around calls of the driver by the tap, outside of a launch: what tap_gpu_error_before() returned
+ * goes to tap_gpu_error_restore() after them. */
+int tap_gpu_error_before(void);
+void tap_gpu_error_restore(int before);
 
 /* Is the stream being captured into a graph? True also when the driver does not answer: launches on
  * it are left alone then. */

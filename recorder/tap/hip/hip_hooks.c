@@ -22,8 +22,11 @@
 \
         if (!real) \
             return TD_HIP_ERROR_UNKNOWN; \
-        if (!tap_hip_awake()) \
+        if (!tap_hip_awake()) { \
+            if (!tap_hip_used()) /* another front woke the tap before HIP's first launch */ \
+                tap_hip_note_launch((const void *)real); \
             return real values; \
+        } \
         call = (struct tap_hip_call){__VA_ARGS__}; \
         tap_hip_launch_begin(&call, (const void *)real); \
         rc = real values; \

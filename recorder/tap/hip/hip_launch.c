@@ -20,20 +20,6 @@ static __thread __attribute__((tls_model("initial-exec"))) unsigned depth;
 
 /* ---- around a launch ------------------------------------------------------------------------- */
 
-static bool is_plain(const void *stream)
-{
-    return stream && stream != TD_HIP_STREAM_LEGACY && stream != TD_HIP_STREAM_PER_THREAD;
-}
-
-/* What stands for the context of a stream: its device; for the streams that every device has one
- * of, the thread's device. */
-static void *context_of(void *stream)
-{
-    int of = is_plain(stream) ? tap_hip.stream_device(stream) : -1;
-
-    return of < 0 && tap_hip.get_device(&of) ? NULL : tap_hip_context(of);
-}
-
 /* Parameters in the packed form: `extra` holds pairs of a word and a value; two of them give the
  * block's address and size. */
 static void read_extra(struct tap_gpu_launch *l, void *const *extra)
@@ -64,7 +50,7 @@ static void read_call(struct tap_hip_call *c)
                          ? c->grid[i] / c->block[i] + (c->grid[i] % c->block[i] != 0)
                          : c->grid[i];
     }
-    l->context = context_of(l->stream);
+    l->context = tap_hip_context_of(l->stream);
     if (!l->params)
         read_extra(l, c->extra);
 }
@@ -72,17 +58,11 @@ static void read_call(struct tap_hip_call *c)
 static const char *name_of(const struct tap_hip_call *c)
 {
     if (c->stub)
-        return tap_hip.stub_name(c->stub, is_plain(c->stream) ? c->stream : NULL);
+        return tap_hip.stub_name(c->stub, tap_hip_is_plain(c->stream) ? c->stream : NULL);
     return c->function ? tap_hip.function_name((void *)(uintptr_t)c->function) : NULL;
 }
 
-void tap_hip_restore_error(int error_before)
-{
-    if (!error_before && tap_hip.peek_error())
-        tap_hip.clear_error();
-}
-
-static void note(const void *real)
+void tap_hip_note_launch(const void *real)
 {
     if (!atomic_load_explicit(&any_real, memory_order_relaxed))
         atomic_store_explicit(&any_real, real, memory_order_relaxed);
@@ -105,7 +85,7 @@ void tap_hip_launch_begin(struct tap_hip_call *c, const void *real)
 
     if (depth++)
         return;
-    note(real);
+    tap_hip_note_launch(real);
     if (tap_hip_come_in()) {
         before = tap_hip.peek_error();
         read_call(c);
@@ -139,7 +119,7 @@ void tap_hip_note_graph(const void *real)
     int e = errno;
 
     if (!depth) {
-        note(real);
+        tap_hip_note_launch(real);
         if (tap_hip_come_in()) {
             tap_count(TAP_GRAPHS, 1, 0);
             tap_gpu_go_out();

@@ -26,14 +26,13 @@ struct tap_hip_call {                 /* a call that launches a kernel, with its
  * affair. */
 void tap_hip_launch_begin(struct tap_hip_call *call, const void *real);
 int tap_hip_launch_end(struct tap_hip_call *call, int rc);
+/* This function of the runtime is about to launch: HIP is in use. Also while the tap is asleep. */
+void tap_hip_note_launch(const void *real);
 /* A whole graph is about to be launched, by this function. */
 void tap_hip_note_graph(const void *real);
 /* For calls that are no launches. False: HIP's launches are not watched; else tap_gpu_go_out() when
  * done. */
 bool tap_hip_come_in(void);
-/* After calls of HIP by the tap: take back an error of theirs, unless the thread's last error
- * before them was one (error_before). */
-void tap_hip_restore_error(int error_before);
 
 /* ---- the tap's thread ------------------------------------------------------------------------ */
 /* A real function of the runtime that the server called; NULL: none yet. */

@@ -32,6 +32,19 @@ void *tap_hip_context(int device)
     return (void *)(uintptr_t)(device + 1);
 }
 
+void *tap_hip_context_of(void *stream)
+{
+    int of = tap_hip_is_plain(stream) ? tap_hip.stream_device(stream) : -1;
+
+    return of < 0 && tap_hip.get_device(&of) ? NULL : tap_hip_context(of);
+}
+
+void tap_hip_restore_error(int error_before)
+{
+    if (!error_before && tap_hip.peek_error())
+        tap_hip.clear_error();
+}
+
 void tap_hip_reset(void)
 {
     atomic_fetch_add(&resets, 1);
@@ -121,6 +134,9 @@ static void fill_table(void)
     tap_driver.copy_2d = copy_2d;
     tap_driver.stream_write = write_number;
     tap_driver.named_params = tap_hip_code_params;
+    tap_driver.context_of = tap_hip_context_of;
+    tap_driver.peek_error = tap_hip.peek_error;
+    tap_driver.restore_error = tap_hip_restore_error;
 }
 
 const char *tap_hip_load(const void *fn)

@@ -22,6 +22,17 @@ const char *tap_hip_load(const void *fn);
  * runtime: into library[n]. */
 void tap_hip_library(char *library, size_t n);
 void *tap_hip_context(int device);    /* stands for that device where CUDA has a context */
+/* That of the device of a stream; for the streams that every device has one of, of the thread's
+ * device. NULL: it is not known. */
+void *tap_hip_context_of(void *stream);
+/* Is it a stream that somebody created? */
+static inline bool tap_hip_is_plain(const void *stream)
+{
+    return stream && stream != TD_HIP_STREAM_LEGACY && stream != TD_HIP_STREAM_PER_THREAD;
+}
+/* After calls of HIP by the tap: take back an error of theirs, unless the thread's last error
+ * before them was one (error_before). */
+void tap_hip_restore_error(int error_before);
 void tap_hip_reset(void);             /* a device was reset: the tap's memory there is gone */
 /* A stream was destroyed: its handle may be another stream's from now on. */
 void tap_hip_stream_ended(void);

@@ -81,8 +81,7 @@ static void enter_product(struct product *p, const struct tap_torch_operator *o,
         tap_count(TAP_OPS_UNREADABLE, 1, 0);
     if (is != TAP_TORCH_READ)
         return;
-    if (tap_driver.ctx_current)
-        tap_driver.ctx_current(&p->launch.context);
+    p->launch.context = tap_gpu_context_of(p->launch.stream);
     p->launch.fingerprint = tap_torch_fingerprint_of(tap_gpu_gemm_weights(&p->work));
     p->is_read = true;
     p->returns_c = m->out < 0;
@@ -93,14 +92,16 @@ static void enter_product(struct product *p, const struct tap_torch_operator *o,
 /* After the operator, or when an exception passes through. */
 static void leave_product(struct product *p)
 {
-    int e = errno;
+    int e = errno, before;
 
     if (p->is_read)
         tap_gpu_set_in_library_call(p->in_library_call);
     if (p->token && tap_gpu_come_in()) {
+        before = tap_gpu_error_before();
         if (p->done && p->returns_c)
             p->launch.output = tap_torch_product_result(&p->work, p->result);
         tap_gpu_gate_leave(p->token, &p->launch, p->done && (!p->returns_c || p->launch.output));
+        tap_gpu_error_restore(before);
         tap_gpu_go_out();
     }
     errno = e;
@@ -110,9 +111,10 @@ static void call_product(struct tap_torch_operator *o, const struct tap_torch_me
                          td_torch_value *stack, uint64_t n_args, uint64_t n_results)
 {
     struct product p __attribute__((cleanup(leave_product)));
-    int e = errno;
+    int e = errno, before = tap_gpu_error_before();
 
     enter_product(&p, o, m, stack);
+    tap_gpu_error_restore(before);
     tap_gpu_go_out();
     errno = e;
     o->real(stack, n_args, n_results);
