@@ -14,8 +14,14 @@ def to_bf16(x):
     return ((u + 0x7FFF + (u >> 16 & 1)) >> 16).astype(numpy.uint16)
 
 
+def from_e4m3(x):
+    exponent, sign = (x >> 3 & 15).astype(int), 1 - 2.0 * (x >> 7)
+    values = sign * numpy.where(exponent, numpy.ldexp(8.0 + (x & 7), exponent - 10), numpy.ldexp(1.0 * (x & 7), -9))
+    return numpy.where(x & 127 == 127, numpy.nan, values)
+
+
 ENCODE = {"BF16": to_bf16, "F16": lambda x: x.astype(numpy.float16), "F32": lambda x: x.astype(numpy.float32), "I32": lambda x: x}
-DECODE = {"BF16": from_bf16, "F16": lambda x: x, "F32": lambda x: x}
+DECODE = {"BF16": from_bf16, "F16": lambda x: x, "F32": lambda x: x, "F8_E4M3": from_e4m3, "I8": lambda x: x, "I32": lambda x: x}
 
 
 def means(h, dtype):
@@ -97,3 +103,35 @@ def gptq(layer, dtype, a, qweight, qzeros, scales, group, bias=None, g_idx=None,
         tensor("in", "bias", dtype, bias)
         out = out + means(bias, dtype)
     tensor("out", "c", dtype, ENCODE[dtype](out))
+
+
+def spread(scales, rows, columns, block):
+    """One scale for each element of [rows, columns]. scales: [1], [rows], or per block as a matrix; block: its rows."""
+    if scales.ndim == 2:
+        return numpy.repeat(numpy.repeat(scales, block, 0), 128, 1)[:rows, :columns]
+    return scales.reshape(-1, 1)
+
+
+def scaled_mm(layer, dtype, out, a, w, a_scales, w_scales, bias=None, azp_adj=None, azp=None, symbol="_C::cutlass_scaled_mm"):
+    """a [m, k], w [n, k]: as stored; scales: [1], one for each row, or per block of 128 [m, k / 128], [n / 128, k / 128]."""
+    blocks = {"block": 128} if a_scales.ndim == 2 else {}
+    op("scaled_mm", layer, symbol, "none", m=a.shape[0], n=w.shape[0], k=a.shape[1], **blocks)
+    tensor("in", "a", dtype, a)
+    tensor("in", "w", dtype, w)
+    tensor("in", "a_scales", "F32", numpy.ascontiguousarray(a_scales.T))
+    tensor("in", "w_scales", "F32", w_scales)
+    x, y = means(a, dtype), means(w, dtype)
+    if not blocks:
+        c = x @ y.T
+        for role, z in ("azp_adj", azp_adj), ("azp", azp):
+            if z is not None:
+                tensor("in", role, "I32", z)
+        if azp_adj is not None:
+            c = c - azp_adj * (azp[:, None] if azp is not None else 1.0)
+        c = c * spread(a_scales, *x.shape, 1) * spread(w_scales, *y.shape, 1).T
+    else:
+        c = (x * spread(a_scales, *x.shape, 1)) @ (y * spread(w_scales, *y.shape, 128)).T
+    if bias is not None:
+        tensor("in", "bias", out, bias)
+        c = c + means(bias, out)
+    tensor("out", "c", out, ENCODE[out](c))

@@ -22,7 +22,8 @@ import numpy
 __version__ = "0.0-fake"
 float32, float16, bfloat16 = "float32", "float16", "bfloat16"
 int32, int64, uint8, int8 = "int32", "int64", "uint8", "int8"
-STORED_AS = {bfloat16: "uint16"}
+float8_e4m3fn, float8_e5m2 = "float8_e4m3fn", "float8_e5m2"
+STORED_AS = {bfloat16: "uint16", float8_e4m3fn: "uint8", float8_e5m2: "uint8"}
 GPU = os.environ.get("FAKE_GPU", "")
 CPU = os.environ.get("FAKE_CPU", "avx512")
 threads = os.cpu_count()
@@ -45,6 +46,12 @@ def to_bf16(x):
     u = numpy.ascontiguousarray(x, dtype=numpy.float32).view(numpy.uint32)
     rounded = ((u + 0x7FFF + (u >> 16 & 1)) >> 16).astype(numpy.uint16)
     return numpy.where(numpy.isnan(x), numpy.uint16(0x7FC0), rounded)
+
+
+def from_e4m3(x):
+    exponent, sign = (x >> 3 & 15).astype(int), 1 - 2.0 * (x >> 7)
+    values = sign * numpy.where(exponent, numpy.ldexp(8.0 + (x & 7), exponent - 10), numpy.ldexp(1.0 * (x & 7), -9))
+    return numpy.where(x & 127 == 127, numpy.nan, values)
 
 
 class Tensor:
@@ -122,7 +129,8 @@ class Tensor:
         return self.x.item()
 
     def values(self):
-        return (from_bf16(self.x) if self.dtype == bfloat16 else self.x).astype(numpy.float64)
+        read = {bfloat16: from_bf16, float8_e4m3fn: from_e4m3}.get(self.dtype, lambda x: x)
+        return read(self.x).astype(numpy.float64)
 
     def set(self, values, where=slice(None)):
         new = to_bf16(values) if self.dtype == bfloat16 else values.astype(self.x.dtype)

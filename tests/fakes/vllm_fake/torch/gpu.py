@@ -4,7 +4,7 @@ SPDX-License-Identifier: Apache-2.0
 The layouts are invented, but for the order of Marlin's scales: an operator undoes what its own repacking
 operator did, so that only a plan that calls both rightly is right.
 
-TD_MISBEHAVE   as in __init__.py; also lost: the GPU is gone after the first call"""
+TD_MISBEHAVE   as in __init__.py; also lost: the GPU is gone after the first call; beside: write past C"""
 import os
 import types
 
@@ -93,12 +93,17 @@ def unpack(words, bits, axis):
     return numpy.moveaxis(out.reshape(*words.shape[:-1], -1), -1, axis).astype(numpy.float64)
 
 
-def result(a, weight, bias=None):
+def misbehave_on_gpu(a):
     how = misbehave(a)
     if how == "lost":
         raise RuntimeError("CUDA error: an illegal memory access was encountered")
     if how == "margin":
         numpy.lib.stride_tricks.as_strided(a.x, [a.x.size + 1], [a.x.itemsize])[-1] = 1
+    return how
+
+
+def result(a, weight, bias=None):
+    how = misbehave_on_gpu(a)
     out = empty((a.shape[0], weight.shape[1]), a.dtype)
     put(out, product(a.values(), weight, bias), how)
     return out
@@ -174,12 +179,45 @@ def gptq_gemm(a, b_q_weight, b_gptq_qzeros, b_gptq_scales, b_g_idx, use_exllama,
     return result(a, rounded(a, weight) if a.shape[0] > (50 if bit == 4 else 24) else weight)
 
 
-OPERATORS = [machete_prepack_B, machete_mm, gptq_marlin_repack, marlin_gemm, gptq_shuffle, gptq_gemm]
+def per_block(scales, rows, columns):
+    return numpy.repeat(numpy.repeat(scales.values(), rows, 0), columns, 1)
+
+
+def scaled_mm(out, a, b, a_scales, b_scales, bias, taken):
+    """The checks of cutlass_scaled_mm in vLLM's csrc, and of dispatch_scaled_mm."""
+    (m, k), n = a.shape, b.shape[1]
+    assert a.dtype == b.dtype and a.dtype in ("float8_e4m3fn", "int8") and out.dtype in ("float16", "bfloat16")
+    assert b.t().is_contiguous() and out.is_contiguous() and k % 16 == n % 16 == 0
+    assert a_scales.dtype == b_scales.dtype == "float32" and (bias is None or bias.dtype == out.dtype and bias.shape == (n,))
+    how = misbehave_on_gpu(a)
+    if a_scales.numel() in (1, m) and b_scales.numel() in (1, n):
+        assert a_scales.is_contiguous() and b_scales.is_contiguous()
+        values = a.values() @ b.values() - taken
+        values = values * a_scales.values().reshape(-1, 1) * b_scales.values().reshape(1, -1)
+    else:
+        assert a_scales.shape == (m, -(-k // 128)) and b_scales.shape == (-(-k // 128), -(-n // 128)) and bias is None
+        assert a_scales.t().is_contiguous() and b_scales.t().is_contiguous()
+        values = a.values() * per_block(a_scales, 1, 128)[:, :k] @ (b.values() * per_block(b_scales, 128, 128)[:k, :n])
+    put(out, values + (bias.values() if bias is not None else 0), how)
+    if how == "beside":
+        numpy.lib.stride_tricks.as_strided(out.x, [m * n + 1], [out.x.itemsize])[-1] = 1
+
+
+def cutlass_scaled_mm(out, a, b, a_scales, b_scales, bias):
+    scaled_mm(out, a, b, a_scales, b_scales, bias, 0)
+
+
+def cutlass_scaled_mm_azp(out, a, b, a_scales, b_scales, azp_adj, azp, bias):
+    assert a.dtype == "int8" and azp_adj.dtype == "int32" and azp_adj.numel() == b.shape[1]
+    scaled_mm(out, a, b, a_scales, b_scales, bias, azp_adj.values() * (azp.values().reshape(-1, 1) if azp else 1))
+
+
+OPERATORS = [cutlass_scaled_mm, cutlass_scaled_mm_azp, machete_prepack_B, machete_mm, gptq_marlin_repack, marlin_gemm, gptq_shuffle, gptq_gemm]
 
 
 class Argument:
     def __init__(self, name):
-        self.name, self.type = name, "Optional[Tensor]" if name in ("c_or_none", "a_scales", "global_scale") else "Tensor"
+        self.name, self.type = name, "Optional[Tensor]" if name in ("c_or_none", "a_scales", "global_scale", "bias", "azp") else "Tensor"
 
     def has_default_value(self):
         return False
