@@ -91,8 +91,9 @@ def bf16(w):
 
 
 def write_safetensors(path, tensors):
-    """uint16 arrays are bf16."""
-    names = {np.dtype(np.int32): "I32", np.dtype(np.float16): "F16", np.dtype(np.uint16): "BF16"}
+    """uint16 arrays are bf16, uint8 arrays E4M3."""
+    names = {np.dtype(np.int32): "I32", np.dtype(np.float16): "F16", np.dtype(np.uint16): "BF16", np.dtype(np.uint8): "F8_E4M3",
+             np.dtype(np.int8): "I8", np.dtype(np.float32): "F32"}
     head, at = {"__metadata__": {"format": "pt"}}, 0
     for name in sorted(tensors):
         v = tensors[name]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""random_gptq.py OUT [OPTIONS] - a Llama of random weights: GPTQ, AWQ or not quantised.
+"""random_gptq.py OUT [OPTIONS] - a Llama of random weights: GPTQ, AWQ, FP8, INT8 or not quantised.
 
 For kernels on a machine that has no model: sizes that Marlin takes (multiples of 128), weights
 drawn on the quantised grid, so that the file is exactly what the kernels see, and small enough that
@@ -15,7 +15,9 @@ products in float16 before it multiplies by the scale overflows there, others do
 
 --bits 4|8, or 16: float16, not quantised. --awq: 4 bits, zero points that differ, in AWQ's packing.
 --act-order: rows of a group lie in any order (desc_act). --bias: every linear layer but lm_head has
-one. --fine: scales have all bits of float16, so that their product with a zero point is rounded.
+one. --eight FORM: 8-bit weights whose activations are quantised too: tensor, block (FP8, a scale for
+the tensor, for blocks of 128), channel (FP8, compressed-tensors), int8, int8-azp (INT8,
+compressed-tensors; with zero points of activations). --fine: scales have all bits of float16, so that their product with a zero point is rounded.
 Sizes: --group 128 (-1: all of k), --hidden 1024, --ffn 2816, --layers 4; --seed 1.
 SPDX-License-Identifier: Apache-2.0
 """
@@ -53,6 +55,8 @@ def packed_awq(q):
 def layer(rng, k, n, a, factor, g_idx):
     """The tensors of a linear layer k -> n with outputs about as large as its inputs, times `factor`; g_idx: the group of each row. GPTQ is
     symmetric: the zero point is the grid's middle."""
+    if a.eight:
+        return eight_bits(rng.standard_normal((n, k), dtype=np.float32) * np.float32(factor / k ** 0.5), a.eight)
     if a.bits == 16:
         return {"weight": (rng.standard_normal((n, k), dtype=np.float32) * factor / k ** 0.5).astype(np.float16)}
     groups, middle, spread = k // (a.group if a.group > 0 else k), 1 << (a.bits - 1), 2.6 if a.bits == 4 else 40.0
@@ -64,7 +68,39 @@ def layer(rng, k, n, a, factor, g_idx):
     return {"qweight": packed(q, a.bits, 0), "qzeros": packed(zeros - 1, a.bits, 1), "scales": scales, "g_idx": g_idx}
 
 
+def e4m3(x):
+    """The nearest numbers of E4M3, as its bytes; |x| <= 448."""
+    bits = np.arange(127)
+    values = np.where(bits >> 3, np.ldexp(8.0 + (bits & 7), (bits >> 3) - 10), np.ldexp(1.0 * (bits & 7), -9))
+    nearest = np.searchsorted((values[1:] + values[:-1]) / 2, np.abs(x))
+    return (nearest | (x < 0) << 7).astype(np.uint8)
+
+
+def eight_bits(w, form):
+    n, k = w.shape
+    if form == "block":
+        scale = np.abs(w.reshape(n // 128, 128, k // 128, 128)).max(axis=(1, 3)).astype(np.float32) / np.float32(448)
+        return {"weight": e4m3(w / np.repeat(np.repeat(scale, 128, 0), 128, 1)), "weight_scale_inv": scale}
+    top = np.float32(127 if form.startswith("int8") else 448)
+    scale = (np.abs(w).max(axis=None if form == "tensor" else 1, keepdims=True) / top).astype(np.float32)
+    q = np.clip(w / scale, -top, top)
+    return {"weight": np.rint(q).astype(np.int8) if form.startswith("int8") else e4m3(q),
+            "weight_scale": scale.reshape(1) if form == "tensor" else scale}
+
+
+def eight_bit_quantization(form):
+    if form in ("tensor", "block"):
+        return {"quant_method": "fp8", "activation_scheme": "dynamic"} | ({"weight_block_size": [128, 128]} if form == "block" else {})
+    kind = {"num_bits": 8, "type": "float" if form == "channel" else "int"}
+    return {"quant_method": "compressed-tensors", "format": "float-quantized" if form == "channel" else "int-quantized",
+            "quantization_status": "compressed", "ignore": ["lm_head"],
+            "config_groups": {"group_0": {"targets": ["Linear"], "weights": kind | {"symmetric": True, "strategy": "channel", "dynamic": False},
+                                          "input_activations": kind | {"symmetric": form != "int8-azp", "strategy": "token", "dynamic": True}}}}
+
+
 def quantization(a):
+    if a.eight:
+        return {"quantization_config": eight_bit_quantization(a.eight)}
     if a.bits == 16:
         return {}
     method = {"quant_method": "awq", "zero_point": True, "version": "gemm"} if a.awq else \
@@ -137,6 +173,7 @@ def main():
     p.add_argument("out")
     for name, value in (("bits", 4), ("group", 128), ("hidden", 1024), ("ffn", 2816), ("layers", 4), ("seed", 1), ("rescale", 1), ("experts", 0)):
         p.add_argument("--" + name, type=int, default=value)
+    p.add_argument("--eight", choices=("tensor", "block", "channel", "int8", "int8-azp"))
     for name in ("bias", "awq", "act-order", "fine"):
         p.add_argument("--" + name, action="store_true")
     a = p.parse_args()

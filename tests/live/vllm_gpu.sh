@@ -44,6 +44,10 @@
 #   moe       a mixture of 8 experts, 4 bits and float16 (FORMS=WORD, MAX_OPS=N as above; also
 #             act-order, AWQ's zero points, bfloat16): recorded, named, run by provider torch and cpu,
 #             with a fault in the operator. It needs vLLM's library of kernels for mixtures
+#   fp8       products of FP8 by cutlass_scaled_mm: quantised at load, static checkpoints with a scale for
+#             the tensor, for each channel, for blocks of 128; run by provider torch and by cpu, with a
+#             fault in the operator (FORMS and MAX_OPS as above)
+#   int8      the same of INT8 W8A8 (compressed-tensors), with and without zero points
 #   forms     Marlin as other models use it: biases, act-order, bfloat16, AWQ's zero points, 8 bits;
 #             exllama with act-order. It runs two or three forms at a time: run it again for the
 #             rest (FORMS=WORD: only the forms whose name contains WORD)
@@ -541,6 +545,40 @@ sys.exit(not glob.glob(os.path.join(os.path.dirname(importlib.util.find_spec("vl
     moe_form act-order --act-order
     moe_form awq --awq
     DTYPE=bfloat16 moe_form bf16
+}
+
+# eight_form NAME OPERATOR "OPTIONS OF vllm" OPTIONS OF random_gptq.py...: what vLLM multiplies in 8 bits
+eight_form() {
+    local name=$1 operator=$2 options=$3 fault
+    local judge=(--lanes ops --max-ops "${MAX_OPS:-80}")
+    local torch=("${judge[@]}" --build "$(command -v "$PYTHON")")
+    [[ $name == *${FORMS:-}* ]] || return 0
+    "$PYTHON" "$HERE/random_gptq.py" "$WORK/model-$name" "${@:4}" || { wrong "$name: no model"; return; }
+    # shellcheck disable=SC2086 # options, a word each
+    record_server "$name" "model-$name" --enforce-eager $options || return
+    grep '^torch' "$WORK/$name.record.txt" | tee -a "$WORK/table.txt"
+    "$BIN/fixture" show "$WORK/$name" ledger | grep -E '^(weights|ops|launches)' | tee -a "$WORK/table.txt"
+    "$BIN/fixture" ops "$WORK/$name" --json | "$PYTHON" "$HERE/scaled_ops.py" "$WORK/$name" "_C::$operator" 4 2>&1 | tee -a "$WORK/table.txt"
+    [ "${PIPESTATUS[1]}" = 0 ] || wrong "$name"
+    expect 0 "$name-itself" gate "$WORK/$name" "${torch[@]}"
+    grep -E 'bit-equal|largest|worst' "$WORK/$name-itself.txt" | head -n 4 | tee -a "$WORK/table.txt"
+    expect 0 "$name-cpu" gate "$WORK/$name" "${judge[@]}" --provider cpu --only "$operator"
+    grep -E 'largest|worst|score' "$WORK/$name-cpu.txt" | head -n 4 | tee -a "$WORK/table.txt"
+    for fault in column row; do
+        expect 1 "$name-fault-$fault" gate "$WORK/$name" "${torch[@]}" --only "$operator" --build-env "TD_FAULT=$fault" --build-env "PYTHONPATH=$HERE/faulty_torch:${PYTHONPATH:-}"
+    done
+}
+
+stage_fp8() {
+    DTYPE=bfloat16 eight_form fp8-load cutlass_scaled_mm "--quantization fp8" --bits 16
+    eight_form fp8-block cutlass_scaled_mm "--linear-backend cutlass" --eight block
+    eight_form fp8-tensor cutlass_scaled_mm "" --eight tensor
+    DTYPE=bfloat16 eight_form fp8-channel cutlass_scaled_mm "" --eight channel
+}
+
+stage_int8() {
+    eight_form int8 cutlass_scaled_mm "" --eight int8
+    DTYPE=bfloat16 eight_form int8-azp cutlass_scaled_mm_azp "" --eight int8-azp
 }
 
 stage_forms() {

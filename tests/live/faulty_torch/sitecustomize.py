@@ -3,10 +3,10 @@ SPDX-License-Identifier: Apache-2.0
 
 TD_FAULT       column: the last column of C is 1 % too large; row: the last row of C is 0; none: nothing is done
 TD_OPERATORS   the operators of namespaces _C and _moe_C that have it (default: machete_mm marlin_gemm gptq_gemm
-               moe_wna16_marlin_gemm)"""
+               moe_wna16_marlin_gemm cutlass_scaled_mm cutlass_scaled_mm_azp)"""
 import os
 
-DEFAULT = "machete_mm marlin_gemm gptq_gemm moe_wna16_marlin_gemm"
+DEFAULT = "machete_mm marlin_gemm gptq_gemm moe_wna16_marlin_gemm cutlass_scaled_mm cutlass_scaled_mm_azp"
 FAULT = os.environ.get("TD_FAULT", "")
 
 
@@ -23,7 +23,9 @@ class Spoiled:
         self.call, self._schema, self.default = call, call._schema, self
 
     def __call__(self, *args, **named):
-        return spoil(self.call(*args, **named))
+        result = self.call(*args, **named)
+        spoil(named["out"] if result is None else result)   # C is an argument of operators that return nothing
+        return result
 
 
 if FAULT:

@@ -1,0 +1,25 @@
+"""scaled_ops.py - are all products of 8-bit numbers in the recording?
+
+usage: scaled_ops.py FIXTURE OPERATOR LAYERS < the output of `fixture ops FIXTURE --json`
+Each call of the operator is an op, in LAYERS layers of four GEMMs each; what share of all ops and of
+their multiply-adds that is; how many have the name of a layer.
+SPDX-License-Identifier: Apache-2.0
+"""
+import collections
+import json
+import sys
+
+fixture, operator, layers = sys.argv[1], sys.argv[2], int(sys.argv[3])
+tap = json.load(open(f"{fixture}/manifest.json"))["tap"]
+ops = [json.loads(line) for line in sys.stdin]
+calls = {o["name"]: o["calls"] for o in tap.get("operators", [])}.get(operator, 0)
+mine = [op for op in ops if op["kernel"] == operator]
+work = lambda some: sum(op["m"] * op["n"] * op["k"] for op in some)
+names = collections.Counter(op.get("layer") for op in mine)
+print(f"  {len(mine)} ops of {calls} calls of {operator}; {len(ops)} ops in all, {100 * work(mine) / max(1, work(ops)):.1f} % of their multiply-adds")
+print(f"  {len(mine) - names[None]} have a name, of {len([n for n in names if n])} layers")
+print("  forms:", dict(collections.Counter((op["kernel"], op["dtypes"]) for op in ops)))
+print("  other operators:", {o["name"]: o["calls"] for o in tap.get("operators", []) if o["name"] != operator})
+right = len(mine) == calls > 0
+print("operators are recorded" if right else "WRONG: calls that are no ops")
+sys.exit(not right)
