@@ -21,6 +21,7 @@
     ENTRY("gptq_gemm", "marlin", td_identify_marlin)              /* identify_marlin.c */     \
     ENTRY("gptq_gemm", "machete", td_identify_machete)            /* identify_machete.c */    \
     ENTRY("moe_gemm", "marlin", td_identify_moe_marlin)           /* identify_moe.c */        \
+    ENTRY("gptq_gemm", "awq", td_identify_awq)                    /* identify_awq.c */        \
     ENTRY("gemm", "checkpoint", td_identify_float)                /* identify_float.c */      \
     ENTRY("gemm", NULL, td_identify_float_opaque)                 /* identify_float.c */      \
     ENTRY("ggml_*", NULL, td_identify_gguf)                       /* identify_gguf.c */

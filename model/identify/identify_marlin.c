@@ -4,7 +4,8 @@
  * Without zero points the type is symmetric (uint4b8, uint8b128): the fixture gets qzeros of 8 or
  * 128 throughout, so that the op means what any gptq_gemm means. With act-order the rows of an
  * unsliced layer are sorted by group, and so are the columns of the A that the kernel gets: the op
- * is stored like that, without a g_idx. */
+ * is stored like that, without a g_idx. The operator (marlin_gemm) gets A as it is, and perm, by
+ * which it sorts A's columns: then the rows are put back into the checkpoint's order. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,8 +32,10 @@ static int unpack_zeros(const struct td_weight_set *s, struct td_gptq_unpacked *
 }
 
 /* Copy g_idx, which vLLM gives sorted: the rows of a group are together, in any order. Left out
- * when it is the trivial one. */
-static int copy_g_idx(const struct td_weight_set *s, struct td_gptq_unpacked *w, struct td_error *err)
+ * when it is the trivial one.
+ *   perm : row i of it is row perm[i] of the weight; NULL: they agree in order */
+static int copy_g_idx(const struct td_weight_set *s, const int32_t *perm, struct td_gptq_unpacked *w,
+                      struct td_error *err)
 {
     const int32_t *g_idx = td_weight_set_sent(s, "g_idx", "I32", 1, (int64_t[]){w->k});
     int64_t i;
@@ -45,13 +48,29 @@ static int copy_g_idx(const struct td_weight_set *s, struct td_gptq_unpacked *w,
                            (long long)i, g_idx[i], (long long)w->groups);
     if (!g_idx)
         return td_fail(err, TD_EINVAL, "Marlin's g_idx is not a number for each row");
-    if (td_gptq_g_idx_is_trivial(g_idx, w->k, w->k / w->groups))
-        return TD_OK;
     w->g_idx = malloc((size_t)w->k * sizeof *w->g_idx);
     if (!w->g_idx)
         return td_fail(err, TD_ENOMEM, "out of memory for %lld rows", (long long)w->k);
-    memcpy(w->g_idx, g_idx, (size_t)w->k * sizeof *w->g_idx);
+    for (i = 0; i < w->k; i++)
+        w->g_idx[perm ? perm[i] : i] = g_idx[i];
+    if (td_gptq_g_idx_is_trivial(w->g_idx, w->k, w->k / w->groups)) {
+        free(w->g_idx);
+        w->g_idx = NULL;
+    }
     return TD_OK;
+}
+
+/* *perm: the order in which the operator sorts A's columns; NULL: they are sorted, or need not be. */
+static int find_perm(const struct td_weight_set *s, const struct td_gptq_unpacked *w,
+                     const int32_t **perm, struct td_error *err)
+{
+    *perm = NULL;
+    if (!td_weight_set_has(s, "perm"))
+        return TD_OK;
+    *perm = td_weight_set_sent(s, "perm", "I32", 1, (int64_t[]){w->k});
+    if (!*perm || !td_weight_set_has(s, "g_idx"))
+        return td_fail(err, TD_EINVAL, "Marlin's perm is not a number for each row beside a g_idx");
+    return td_gptq_perm_check(*perm, w->k, err);
 }
 
 static int unpack(const struct td_weight_set *s, struct td_gptq_unpacked *w, struct td_error *err)
@@ -60,16 +79,19 @@ static int unpack(const struct td_weight_set *s, struct td_gptq_unpacked *w, str
         s, "qweight", "I32", 2, (int64_t[]){w->k / TD_MARLIN_TILE_K, w->n * w->bits / 2});
     const void *scales = td_weight_set_sent_16bit(s, "scales", &w->scale_dtype, 2,
                                                   (int64_t[]){w->groups, w->n});
+    const int32_t *perm;
     int rc;
 
     if (!qweight || !scales)
         return td_fail(err, TD_EINVAL, "weights of Marlin in another form than its arguments say");
-    rc = td_marlin_unrepack(w->bits, w->k, w->n, qweight, NULL, w->qweight, err);
+    rc = find_perm(s, w, &perm, err);
+    if (!rc)
+        rc = td_marlin_unrepack(w->bits, w->k, w->n, qweight, perm, w->qweight, err);
     if (!rc)
         rc = td_marlin_unpermute_scales(w->groups, w->n, scales, w->scales, err);
     if (!rc)
         rc = unpack_zeros(s, w, err);
-    return rc ? rc : copy_g_idx(s, w, err);
+    return rc ? rc : copy_g_idx(s, perm, w, err);
 }
 
 /* Add the bias, if one was sent. It lies permuted like the scales of one group. */

@@ -13,7 +13,8 @@
  * All return 0, or not 0 on an error.
  *
  *   TD_GPU_MODEL_OPERATORS  layers are repacked and multiplied by operators of torch, as Machete's,
- *                           which launch the same kernels inside; lib_fake_torch.so must be loaded
+ *                           which launch the same kernels inside; lib_fake_torch.so must be loaded.
+ *                           gptq_gemm: by that operator, with the weights as vLLM has them for it
  *   TD_GPU_MODEL_DEVICE   number of the device, for a rank of a tensor-parallel server
  *   TD_GPU_MODEL_UNREAD   each step also launches a GEMM that no adapter can read */
 #include <dlfcn.h>
@@ -39,6 +40,7 @@ static struct layer { int n, k, groups; uint8_t v2; uint64_t qweight, qzeros, sc
 static int n_layers;
 static uint64_t a, c, dequant_w, symmetric_zeros;
 static fake_torch_call_fn *torch_call; /* not NULL: layers are multiplied by operators of torch */
+static bool as_gptq_gemm;              /* which are gptq_gemm, not Machete's */
 static void *context, *module, *stream;
 static unsigned seed;
 static struct { int rows; void *exec; } graphs[MAX_GRAPHS]; /* smallest first */
@@ -92,7 +94,7 @@ int gpu_model_layer(int n, int k, int groups, int v2, const uint32_t *qweight, c
 
     if (n_layers == LAYERS || n > MAX_SIZE || k > MAX_SIZE || !shuffled || td_exllama_shuffle(4, k, n, qweight, perm, shuffled, NULL))
         return 1;
-    if (torch_call) {
+    if (torch_call && !as_gptq_gemm) {
         uint64_t packed = prepack(n, k, qweight);
 
         *l = (struct layer){n, k, groups, 0, packed, symmetric_zeros, upload(scales, (size_t)(groups * n) * 2), 0};
@@ -312,6 +314,40 @@ static void mm_operator(td_torch_value *stack, uint64_t n_args, uint64_t n_resul
     stack[0] = (uintptr_t)new_matrix(rows, l.n, TD_TORCH_F16, c);
 }
 
+/* _C::gptq_gemm */
+static void gptq_operator(td_torch_value *stack, uint64_t n_args, uint64_t n_results)
+{
+    const struct fake_torch_tensor *in = (struct fake_torch_tensor *)stack[0], *w = (struct fake_torch_tensor *)stack[1], *zeros = (struct fake_torch_tensor *)stack[2],
+                                   *scales = (struct fake_torch_tensor *)stack[3], *perm = (struct fake_torch_tensor *)stack[4];
+    const int rows = (int)in->sizes[0];
+    const struct layer l = {(int)w->sizes[1], (int)in->sizes[1], (int)zeros->sizes[0], stack[6] != 0, (uintptr_t)w->data, (uintptr_t)zeros->data, (uintptr_t)scales->data,
+                            (uintptr_t)perm->data};
+
+    (void)n_results;
+    if (rows > EXLLAMA_ROWS)
+        launch_dequantised(&l, rows);
+    else
+        launch_rows(&l, (uintptr_t)in->data, rows);
+    memset(stack, 0, n_args * sizeof *stack);
+    stack[0] = (uintptr_t)new_matrix(rows, l.n, TD_TORCH_F16, c);
+}
+
+static int multiply_by_gptq_gemm(const struct layer *l, int rows)
+{
+    struct fake_torch_tensor *t[] = {new_matrix(rows, l->k, TD_TORCH_F16, a), new_matrix(l->k / 8, l->n, TD_TORCH_I32, l->qweight),
+                                     new_matrix(l->groups, l->n / 8, TD_TORCH_I32, l->qzeros), new_matrix(l->groups, l->n, TD_TORCH_F16, l->scales),
+                                     new_matrix(l->perm ? l->k : 0, 1, TD_TORCH_I32, l->perm)};
+    td_torch_value stack[8] = {(uintptr_t)t[0], (uintptr_t)t[1], (uintptr_t)t[2], (uintptr_t)t[3], (uintptr_t)t[4], 1, l->v2, 4};
+    int i, rc;
+
+    t[4]->ndim = 1;
+    rc = torch_call("_C::gptq_gemm", "CUDA", stack, 8, 1);
+    free((void *)stack[0]);
+    for (i = 0; i < 5; i++)
+        free(t[i]);
+    return rc;
+}
+
 static int multiply(const struct layer *l, int rows)
 {
     struct fake_torch_tensor *in = new_matrix(rows, l->k, TD_TORCH_F16, a), *b = new_matrix(l->k / 8, l->n, TD_TORCH_I32, l->qweight),
@@ -334,7 +370,8 @@ static int register_operators(void)
     static const char *const schemas[] = {
         "machete_mm(Tensor A, Tensor B, int b_type, ScalarType? out_type, Tensor? group_scales, Tensor? group_zeros, int? group_size, "
         "Tensor? channel_scales, Tensor? token_scales, str? schedule) -> Tensor", /* vLLM 0.26 */
-        "machete_prepack_B(Tensor B, ScalarType a_type, int b_type, ScalarType? group_scales_type) -> Tensor"};
+        "machete_prepack_B(Tensor B, ScalarType a_type, int b_type, ScalarType? group_scales_type) -> Tensor",
+        "gptq_gemm(Tensor a, Tensor b_q_weight, Tensor b_gptq_qzeros, Tensor b_gptq_scales, Tensor b_g_idx, bool use_exllama, bool use_v2_format, int bit) -> Tensor"};
     td_torch_init *init = (td_torch_init *)dlsym(RTLD_DEFAULT, "aoti_torch_library_init_fragment");
     td_torch_init_impl *init_impl = (td_torch_init_impl *)dlsym(RTLD_DEFAULT, "aoti_torch_library_init_impl");
     td_torch_def *def = (td_torch_def *)dlsym(RTLD_DEFAULT, "aoti_torch_library_def");
@@ -342,15 +379,16 @@ static int register_operators(void)
     void **current = dlsym(RTLD_DEFAULT, "fake_torch_stream"), *zeros = malloc(MAX_SIZE * MAX_SIZE / 8);
     td_torch_library library, cuda;
 
+    as_gptq_gemm = !strcmp(getenv("TD_GPU_MODEL_OPERATORS"), "gptq_gemm");
     *(void **)&torch_call = dlsym(RTLD_DEFAULT, "fake_torch_call");
     if (!torch_call || !init || !init_impl || !def || !impl || !current || !zeros)
         return 3;
     *current = stream;
     symmetric_zeros = upload(memset(zeros, 0x77, MAX_SIZE * MAX_SIZE / 8), MAX_SIZE * MAX_SIZE / 8);
     free(zeros);
-    return init("_C", __FILE__, __LINE__, &library) || def(library, schemas[0]) || def(library, schemas[1]) ||
+    return init("_C", __FILE__, __LINE__, &library) || def(library, schemas[0]) || def(library, schemas[1]) || def(library, schemas[2]) ||
            init_impl("_C", "CUDA", __FILE__, __LINE__, &cuda) || impl(cuda, "machete_mm", mm_operator, 1) ||
-           impl(cuda, "machete_prepack_B", prepack_operator, 1);
+           impl(cuda, "machete_prepack_B", prepack_operator, 1) || impl(cuda, "gptq_gemm", gptq_operator, 1);
 }
 
 /* ---- steps --------------------------------------------------------------------------------------------------------------- */
@@ -374,7 +412,7 @@ int gpu_model_step(int rows)
         if (overflows >= 0 && i >= overflows)
             make_overflow(i, rows);
         if (torch_call)
-            rc |= multiply(&layers[i], rows);
+            rc |= (as_gptq_gemm ? multiply_by_gptq_gemm : multiply)(&layers[i], rows);
         else
             rc |= rows > EXLLAMA_ROWS ? launch_dequantised(&layers[i], rows) : launch_rows(&layers[i], a, rows);
     }

@@ -41,6 +41,8 @@
 #             (faulty_torch), which must be caught (FORMS and MAX_OPS as above)
 #   awq       AWQ with zero points that differ, on vLLM's default kernel (Machete): recorded, named, run
 #             by provider torch and by cpu, with a fault in the operator (FORMS and MAX_OPS as above)
+#   marlin-op, exllama-op: the same with --linear-backend marlin and exllama: act-order, one group (Marlin
+#             alone), 8 bits, biases, and the recorded launches on vLLM's own library
 #   moe       a mixture of 8 experts, 4 bits and float16 (FORMS=WORD, MAX_OPS=N as above; also
 #             act-order, AWQ's zero points, bfloat16): recorded, named, run by provider torch and cpu,
 #             with a fault in the operator. It needs vLLM's library of kernels for mixtures
@@ -501,6 +503,10 @@ operator_form() {
     expect 0 "$name-itself" gate "$WORK/$name" "${judge[@]}"
     grep -E 'bit-equal|largest|worst' "$WORK/$name-itself.txt" | head -n 4 | tee -a "$WORK/table.txt"
     expect 0 "$name-cpu" gate "$WORK/$name" --lanes ops --max-ops "$most" --provider cpu --only _proj
+    if [ -n "${BACKEND:-}" ]; then # its launches are in the recording
+        expect 0 "$name-own-library" gate "$WORK/$name" --lanes ops --max-ops "$most" --build "$(library)" --build-env "TD_CUBLAS_LIBRARY=$(cublas)" --only _proj
+        grep -E 'bit-equal|largest|worst' "$WORK/$name-own-library.txt" | head -n 3 | tee -a "$WORK/table.txt"
+    fi
     for fault in column row; do
         expect 1 "$name-fault-$fault" gate "$WORK/$name" "${judge[@]}" --only _proj --build-env "TD_FAULT=$fault" --build-env "PYTHONPATH=$HERE/faulty_torch:${PYTHONPATH:-}"
     done
@@ -579,6 +585,22 @@ stage_fp8() {
 stage_int8() {
     eight_form int8 cutlass_scaled_mm "" --eight int8
     DTYPE=bfloat16 eight_form int8-azp cutlass_scaled_mm_azp "" --eight int8-azp
+}
+
+stage_marlin-op() {
+    local BACKEND=marlin
+    operator_form marlin-op marlin_gemm --bias
+    operator_form marlin-op-act-order marlin_gemm --act-order
+    operator_form marlin-op-one-group marlin_gemm --group -1
+    DTYPE=bfloat16 operator_form marlin-op-eight marlin_gemm --bits 8
+    operator_form marlin-op-awq marlin_gemm --awq --fine
+}
+
+stage_exllama-op() {
+    local BACKEND=exllama
+    operator_form exllama-op gptq_gemm --bias
+    operator_form exllama-op-act-order gptq_gemm --act-order
+    operator_form exllama-op-eight gptq_gemm --bits 8
 }
 
 stage_forms() {

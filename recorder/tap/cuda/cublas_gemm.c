@@ -16,6 +16,7 @@
 
 #include "recorder/tap/cuda/cublas_linear.h"
 #include "recorder/tap/gpu/gpu_gate.h"
+#include "recorder/tap/gpu/gpu_inner.h"
 #include "recorder/tap/gpu/gpu_threads.h"
 
 #define FAILED 13                     /* CUBLAS_STATUS_EXECUTION_FAILED */
@@ -73,6 +74,8 @@ int cublasHgemm(void *handle, int trans_a, int trans_b, int m, int n, int k, con
         return FAILED;
     if (!tap_armed() || trans_a || trans_b || lda != m || !tap_gpu_come_in())
         return real(handle, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    if (tap_gpu_thread.inner)
+        tap_gpu_inner_note_library(tap_gpu_thread.inner, symbol.name);
     ours = is_product(handle, real, alpha, beta, &stream) &&
            tap_gpu_gate_enter_library(symbol.name, stream, (uintptr_t)a, (uintptr_t)b, (uintptr_t)c,
                                       n, m, k, ldb, ldc, &token);

@@ -11,6 +11,7 @@
 
 #pragma GCC visibility push(hidden)
 
+struct tap_gpu_inner;
 struct tap_gpu_launch {               /* a launch as the server makes it */
     void *function, *stream, *context;
     unsigned grid[3], block[3], shared_bytes;
@@ -24,6 +25,8 @@ struct tap_gpu_launch {               /* a launch as the server makes it */
     /* Where the output lies, if that is not known before the launch; else 0. The work has
      * TAP_GPU_LATER for its address until then. */
     uint64_t output;
+    /* After a call of an operator: what it launched; NULL: that is not known. */
+    const struct tap_gpu_inner *inner;
     /* A sample of its first weight, whose bytes are in a form that nobody else reads; or NULL. */
     const struct td_weight_fingerprint *fingerprint;
 };

@@ -114,6 +114,31 @@ static void add_library_call(struct tap_call *call, struct tap_call_launch *laun
             (struct tap_call_launch){.rows = {0, rows}, .symbol = e->library_function};
 }
 
+/* What an operator launched, in place of its call: as if the launches had been recorded. */
+static int set_inner_launches(const struct tap_gpu_entry *e,
+                              struct tap_call_launch launches[TAP_MAX_LAUNCHES])
+{
+    const struct tap_gpu_inner *in = &e->inner;
+    int64_t row = 0;
+    int i;
+
+    for (i = 0; i < in->n; i++) {
+        const int64_t rows = in->library_function ? e->work.m : in->launch[i].rows;
+
+        launches[i] = (struct tap_call_launch){
+            .rows = {row, row + rows},
+            .shared_bytes = in->launch[i].shared_bytes,
+            .symbol = in->launch[i].kernel == in->launch[0].kernel ? NULL
+                                                                   : in->launch[i].kernel->symbol};
+        memcpy(launches[i].grid, in->launch[i].grid, sizeof launches[i].grid);
+        memcpy(launches[i].block, in->launch[i].block, sizeof launches[i].block);
+        row += rows;
+    }
+    if (in->library_function)
+        launches[i++] = (struct tap_call_launch){.rows = {0, row}, .symbol = in->library_function};
+    return i;
+}
+
 static int64_t set_launches(const struct tap_gpu_op *op,
                             struct tap_call_launch launches[TAP_MAX_LAUNCHES])
 {
@@ -183,6 +208,10 @@ bool tap_gpu_op_describe(const struct tap_gpu_op *op, struct tap_call *call)
     call->launches = launches;
     call->n_launches = op->n;
     add_library_call(call, launches, first, call->rows);
+    if (first->inner.n) {
+        call->symbol = first->inner.launch[0].kernel->symbol;
+        call->n_launches = set_inner_launches(first, launches);
+    }
     set_attrs(call, &first->work, call->rows);
     set_operands(call, op, call->rows);
     call->dump_reason = first->flight;

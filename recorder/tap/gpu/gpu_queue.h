@@ -8,7 +8,7 @@
 #ifndef TD_RECORDER_TAP_GPU_GPU_QUEUE_H
 #define TD_RECORDER_TAP_GPU_GPU_QUEUE_H
 
-#include "recorder/tap/gpu/gpu_gemm.h"
+#include "recorder/tap/gpu/gpu_inner.h"
 #include "recorder/tap/gpu/gpu_stage.h"
 #include "recorder/tap/gpu/gpu_weight_sets.h"
 
@@ -45,6 +45,7 @@ struct tap_gpu_entry {
     uint64_t op_at[TD_GPU_OPERANDS];  /* places of inputs and output in the ring */
     uint64_t sample_at;               /* place of the set's sample; a launch that joins has none */
     struct tap_gpu_launch launch;     /* only its numbers */
+    struct tap_gpu_inner inner;       /* LAUNCH: what a whole call launched; n 0: not known */
 };
 
 /* ---- the holder of the gate ------------------------------------------------------------------ */

@@ -1,6 +1,7 @@
 /* gpu_recognise.c - the start of the pipeline: a launch is recognised by its kernel's name.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "recorder/tap/gpu/gpu_gate.h"
+#include "recorder/tap/gpu/gpu_inner.h"
 #include "recorder/tap/gpu/gpu_recognise.h"
 #include "recorder/tap/gpu/gpu_threads.h"
 
@@ -15,6 +16,8 @@ uint64_t tap_gpu_recognise(const struct tap_gpu_launch *l, const char *symbol)
         tap_count(TAP_LAUNCHES, 1, 0);
     if (k && k->adapter && !tap_gpu_thread.in_library_call)
         return tap_gpu_gate_enter(l, k);
+    if (k && k->adapter && tap_gpu_thread.inner)
+        tap_gpu_inner_note(tap_gpu_thread.inner, tap_gpu_thread.inner_of, l, k);
     tap_gpu_gate_note_other();
     return 0;
 }

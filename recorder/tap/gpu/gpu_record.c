@@ -152,6 +152,8 @@ bool tap_gpu_record_end(struct tap_gpu_steps *s, const struct tap_gpu_launch *l,
     struct tap_gpu_entry *e = tap_gpu_queue_place(0);
 
     tap_gpu_gemm_set_output(&e->work, l);
+    if (l->inner && tap_gpu_inner_is_whole(l->inner, &e->work))
+        e->inner = *l->inner, e->work.rounding = l->inner->rounding;
     if (!ok || !copy_output(e, l->stream) || !tap_gpu_stage_mark(l->stream)) {
         if (e->joins)
             tap_gpu_queue_cut(TAP_OPS_FAILED);

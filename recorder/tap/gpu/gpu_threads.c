@@ -54,5 +54,5 @@ void tap_gpu_threads_forget(void)
 {
     atomic_store(&watching, false);
     atomic_store(&inside, 0);
-    tap_gpu_thread = (struct tap_gpu_thread){false, false};
+    tap_gpu_thread = (struct tap_gpu_thread){.own_calls = false};
 }

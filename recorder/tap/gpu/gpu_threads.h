@@ -11,6 +11,9 @@
 
 #pragma GCC visibility push(hidden)
 
+struct tap_gpu_inner;
+struct td_gpu_work;
+
 /* ---- any thread of the server ---------------------------------------------------------------- */
 /* Come in. False: launches are not watched now; do nothing, and do not go out. */
 bool tap_gpu_come_in(void);
@@ -23,6 +26,9 @@ struct tap_gpu_thread {
     bool own_calls;
     /* Launches are internal to a GEMM of a library, which is recorded as one call. */
     bool in_library_call;
+    /* Not NULL: the call that computes *inner_of is recorded as one, and its launches are noted. */
+    struct tap_gpu_inner *inner;
+    const struct td_gpu_work *inner_of;
 };
 /* Initial-exec: the tap is loaded at the program's start, so the first use allocates nothing. */
 extern __thread __attribute__((tls_model("initial-exec"))) struct tap_gpu_thread tap_gpu_thread;

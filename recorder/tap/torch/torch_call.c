@@ -8,6 +8,7 @@
 
 #include "recorder/tap/core/tap.h"
 #include "recorder/tap/gpu/gpu_gate.h"
+#include "recorder/tap/gpu/gpu_inner.h"
 #include "recorder/tap/gpu/gpu_threads.h"
 #include "recorder/tap/torch/tap_torch_tensor.h"
 #include "recorder/tap/torch/torch_arguments.h"
@@ -60,6 +61,7 @@ struct product {
     bool returns_c;                   /* as its result; else C is an argument */
     bool done;                        /* the operator came back, without an exception */
     td_torch_value result;
+    struct tap_gpu_inner inner;       /* what it launches, if launches are watched */
 };
 
 /* Inside the tap. Kernels that the operator launches are not recorded once more. */
@@ -87,6 +89,11 @@ static void enter_product(struct product *p, const struct tap_torch_operator *o,
     p->returns_c = m->out < 0;
     p->in_library_call = tap_gpu_set_in_library_call(true);
     p->token = tap_gpu_gate_enter_work(&p->launch, &m->kernel, &p->work);
+    if (!p->token)
+        return;
+    p->inner.n = 0, p->inner.rows = 0, p->inner.library_function = NULL;
+    tap_gpu_thread.inner = &p->inner;
+    tap_gpu_thread.inner_of = &p->work;
 }
 
 /* After the operator, or when an exception passes through. */
@@ -94,12 +101,15 @@ static void leave_product(struct product *p)
 {
     int e = errno, before;
 
-    if (p->is_read)
+    if (p->is_read) {
         tap_gpu_set_in_library_call(p->in_library_call);
+        tap_gpu_thread.inner = NULL;
+    }
     if (p->token && tap_gpu_come_in()) {
         before = tap_gpu_error_before();
         if (p->done && p->returns_c)
             p->launch.output = tap_torch_product_result(&p->work, p->result);
+        p->launch.inner = &p->inner;
         tap_gpu_gate_leave(p->token, &p->launch, p->done && (!p->returns_c || p->launch.output));
         tap_gpu_error_restore(before);
         tap_gpu_go_out();

@@ -162,6 +162,11 @@ static bool is_plain(const struct tap_torch_meaning *m, const td_torch_value *st
         if (m->absent[i] >= 0 &&
             !tap_torch_is_none(&m->schema->arg[m->absent[i]], stack[m->absent[i]]))
             return false;
+    for (i = 0; i < TAP_TORCH_FIXED; i++)
+        if (m->fixed[i] >= 0 &&
+            tap_torch_number_of(&m->schema->arg[m->fixed[i]], stack[m->fixed[i]], -1) !=
+                m->row->fixed[i].value)
+            return false;
     return true;
 }
 

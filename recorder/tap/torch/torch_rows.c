@@ -1,9 +1,10 @@
 /* torch_rows.c - what an operator of torch means.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Source: vLLM 0.26, csrc/libtorch_stable/torch_bindings.cpp and moe/torch_bindings.cpp (schemas),
- * vllm/model_executor/kernels/linear/mixed_precision/machete.py, scaled_mm/cutlass.py and
- * vllm/model_executor/layers/fused_moe/experts/marlin_moe.py (what the arguments hold). */
+ * Source: vLLM 0.26, csrc/libtorch_stable/torch_bindings.cpp and moe/torch_bindings.cpp (schemas);
+ * of vllm/model_executor: kernels/linear/mixed_precision/machete.py, marlin.py and exllama.py,
+ * layers/quantization/auto_awq.py, kernels/linear/scaled_mm/cutlass.py,
+ * layers/fused_moe/experts/marlin_moe.py (what the arguments hold). */
 #include "recorder/tap/torch/torch_rows.h"
 
 #include <stdatomic.h>
@@ -21,8 +22,49 @@ static const struct tap_torch_row rows[] = {
      .layout = "machete",
      .n_of = "B",
      .type = "b_type",
+     .scaled_zeros = true,
      .group_size = "group_size",
      .absent = {"channel_scales", "token_scales"}},
+    {.name = "_C::marlin_gemm",
+     .does = TAP_TORCH_MULTIPLIES,
+     .roles = {{"a", "a", TD_GPU_IN},
+               {"b_q_weight", "qweight", TD_GPU_WEIGHT},
+               {"b_scales", "scales", TD_GPU_WEIGHT},
+               {"b_zeros_or_none", "qzeros", TD_GPU_WEIGHT},
+               {"g_idx_or_none", "g_idx", TD_GPU_WEIGHT},
+               {"perm_or_none", "perm", TD_GPU_WEIGHT},
+               {"b_bias_or_none", "bias", TD_GPU_WEIGHT}},
+     .kind = "gptq_gemm",
+     .layout = "marlin",
+     .n_of = "b_scales",
+     .type = "b_type_id",
+     .rounds = TAP_TORCH_ROUNDS_W_IN_GROUPS,
+     .fixed = {{"is_zp_float", false}},
+     .absent = {"a_scales", "global_scale"}},
+    {.name = "_C::gptq_gemm",
+     .does = TAP_TORCH_MULTIPLIES,
+     .roles = {{"a", "a", TD_GPU_IN},
+               {"b_q_weight", "qweight", TD_GPU_WEIGHT},
+               {"b_gptq_qzeros", "qzeros", TD_GPU_WEIGHT},
+               {"b_gptq_scales", "scales", TD_GPU_WEIGHT},
+               {"b_g_idx", "perm", TD_GPU_WEIGHT}},
+     .kind = "gptq_gemm",
+     .layout = "exllama",
+     .n_of = "b_q_weight",
+     .bits = "bit",
+     .v2 = "use_v2_format",
+     .rounds = TAP_TORCH_ROUNDS_W_OF_MANY_ROWS,
+     .fixed = {{"use_exllama", true}}},
+    {.name = "_C::awq_gemm",
+     .does = TAP_TORCH_MULTIPLIES,
+     .roles = {{"_in_feats", "a", TD_GPU_IN},
+               {"_kernel", "qweight", TD_GPU_WEIGHT},
+               {"_scaling_factors", "scales", TD_GPU_WEIGHT},
+               {"_zeros", "qzeros", TD_GPU_WEIGHT}},
+     .kind = "gptq_gemm",
+     .layout = "awq",
+     .n_of = "_scaling_factors",
+     .w_bits = 4},
     {.name = "_moe_C::moe_wna16_marlin_gemm",
      .does = TAP_TORCH_MULTIPLIES,
      .roles = {{"b_q_weight", "qweight", TD_GPU_WEIGHT},
@@ -104,6 +146,12 @@ static bool is_number(const struct tap_torch_schema *s, int place)
                          !s->arg[place].list);
 }
 
+static bool is_bool(const struct tap_torch_schema *s, int place)
+{
+    return place < 0 || (s->arg[place].type == TAP_TORCH_BOOL && !s->arg[place].list &&
+                         !s->arg[place].optional);
+}
+
 static bool find_all(struct tap_torch_meaning *m)
 {
     const struct tap_torch_row *row = m->row;
@@ -111,6 +159,8 @@ static bool find_all(struct tap_torch_meaning *m)
     bool found = find(s, row->out, &m->out) && is_output(s, m->out) &&
                  find(s, row->n_of, &m->n_of) && is_tensor(s, m->n_of) &&
                  find(s, row->type, &m->type) && is_int(s, m->type) &&
+                 find(s, row->bits, &m->bits) && is_int(s, m->bits) &&
+                 find(s, row->v2, &m->v2) && is_bool(s, m->v2) &&
                  find(s, row->group_size, &m->group_size) && is_int(s, m->group_size);
     int i;
 
@@ -121,6 +171,8 @@ static bool find_all(struct tap_torch_meaning *m)
     for (i = 0; i < TAP_TORCH_ABSENT; i++)
         found = found && find(s, row->absent[i], &m->absent[i]) &&
                 (m->absent[i] < 0 || s->arg[m->absent[i]].optional);
+    for (i = 0; i < TAP_TORCH_FIXED; i++)
+        found = found && find(s, row->fixed[i].arg, &m->fixed[i]) && is_bool(s, m->fixed[i]);
     return found;
 }
 

@@ -15,10 +15,18 @@
 #define TAP_TORCH_ROLES 11
 #define TAP_TORCH_NUMBERS 4
 #define TAP_TORCH_ABSENT 4
+#define TAP_TORCH_FIXED 2
 
 enum tap_torch_does {
     TAP_TORCH_MULTIPLIES,             /* C [m, n] = A [m, k] by W */
     TAP_TORCH_REPACKS                 /* it returns W in the layout that such an operator reads */
+};
+
+/* What is rounded before the product, to A's type. */
+enum tap_torch_rounds {
+    TAP_TORCH_ROUNDS_W,               /* each weight once; scaled zero points come rounded before */
+    TAP_TORCH_ROUNDS_W_IN_GROUPS,     /* the same where there is more than one group */
+    TAP_TORCH_ROUNDS_W_OF_MANY_ROWS   /* where vLLM's gptq_gemm dequantises W for cuBLAS */
 };
 
 /* A tensor among the arguments. Optional ones may be None, or have no elements, but for A and the
@@ -41,7 +49,16 @@ struct tap_torch_row {
     const char *n_of;                 /* the tensor whose last dimension is n; NULL: the kind's reader
                                          knows n (torch_product_kinds.h) */
     const char *type;                 /* int: vLLM's ScalarType.id of W */
-    const char *group_size;           /* int?: inputs that share a scale; None and -1: all */
+    const char *bits;                 /* int: bits of W, where no type says it */
+    int w_bits;                       /* the same, where no argument says it */
+    const char *group_size;           /* int?: inputs that share a scale; None and -1: all. NULL: the
+                                         number of rows of "scales" says it */
+    bool scaled_zeros;                /* zero points come as floats, minus their scales times them;
+                                         else as integers in words */
+    const char *v2;                   /* bool: zero points are stored as they are, not less 1 */
+    enum tap_torch_rounds rounds;
+    struct { const char *arg; bool value; } fixed[TAP_TORCH_FIXED]; /* bools: with another value the
+                                         operator computes something else */
     const char *number[TAP_TORCH_NUMBERS]; /* int or bool: what else the kind's reader reads, in the
                                               order in which it knows them */
     const char *absent[TAP_TORCH_ABSENT]; /* arguments that must be None: given, they change what the
@@ -52,8 +69,8 @@ struct tap_torch_row {
 struct tap_torch_meaning {
     const struct tap_torch_row *row;
     /* Places of the arguments; -1: the row has no such. */
-    int role[TAP_TORCH_ROLES], out, n_of, type, group_size, number[TAP_TORCH_NUMBERS];
-    int absent[TAP_TORCH_ABSENT];
+    int role[TAP_TORCH_ROLES], out, n_of, type, bits, group_size, v2, number[TAP_TORCH_NUMBERS];
+    int absent[TAP_TORCH_ABSENT], fixed[TAP_TORCH_FIXED];
     const struct tap_torch_schema *schema;
     struct td_gpu_adapter adapter;    /* the operator in the place of a kernel */
     struct tap_gpu_kernel kernel;

@@ -187,6 +187,34 @@ static void as_marlin(struct run_time *r, int model, struct weight w, const char
         assert_int_equal(td_marlin_pack_zeros(4, w.groups, w.n, w.qzeros, 0, add(r, "qzeros", "I32", w.groups, w.n / 8), NULL), 0);
 }
 
+/* The operator's arguments: the columns of A are not sorted yet, and perm says how they will be. */
+static void as_marlin_operator(struct run_time *r, int model, struct weight w, const char *dtype)
+{
+    int32_t *g_idx;
+    int64_t i;
+
+    as_marlin(r, model, w, dtype);
+    g_idx = add(r, "g_idx", "I32", w.k, 0);
+    memcpy(add(r, "perm", "I32", w.k, 0), w.perm, (size_t)w.k * 4);
+    for (i = 0; i < w.k; i++)
+        g_idx[i] = w.g_idx[w.perm[i]];
+}
+
+/* As awq_gemm has them: the checkpoint's own words, of one layer. */
+static void as_awq(struct run_time *r, const char *layer)
+{
+    const struct td_gptq_weight *g = td_checkpoint_find(td_layer_index_checkpoint(models[AWQ]), layer);
+    const struct td_st_tensor *zeros;
+    char name[128];
+
+    snprintf(name, sizeof name, "%s.qzeros", layer);
+    zeros = td_safetensors_find(td_layer_index_checkpoint(models[AWQ])->tensors, name);
+    begin(r, "awq", AWQ, cut(AWQ, (const char *const[]){layer, NULL}, 1, 1, 0));
+    memcpy(add(r, "qweight", "I32", g->k, g->n / 8), g->awq, (size_t)(g->k * g->n / 2));
+    memcpy(add(r, "scales", "F16", g->groups, g->n), g->scales, (size_t)(g->groups * g->n) * 2);
+    memcpy(add(r, "qzeros", "I32", g->groups, g->n / 8), zeros->data, (size_t)(g->groups * g->n / 2));
+}
+
 /* The element of row k, column n of what a server with sorted rows has. */
 static uint32_t sorted_element(const struct weight *w, int64_t k, int64_t n)
 {
@@ -604,6 +632,65 @@ static void marlin_of_awq(void **state)
     end(&r);
 }
 
+/* With act-order marlin_gemm's weights are back in the checkpoint's order, whole with their g_idx. */
+static void marlin_gemm_with_act_order(void **state)
+{
+    struct run_time r;
+    size_t i;
+    int what;
+
+    (void)state;
+    for (i = 0; i < LAYERS * 2; i++) {
+        const int model = i % 2 ? EIGHT_ACT_ORDER : ACT_ORDER;
+
+        as_marlin_operator(&r, model, cut(model, layers[i / 2].names, 1, 1, 0), i % 2 ? "BF16" : "F16");
+        assert_int_equal(identify(&r), 0);
+        expect_found(&r, layers[i / 2].layer, layers[i / 2].names);
+        expect_bytes(&r.s, "g_idx", r.w.g_idx, r.w.k, 0, 4);
+        assert_int_equal(extra(&r.s, "act_order"), 1);
+        end(&r);
+    }
+    for (what = 0; what < 3; what++) {   /* no permutation; one that the rows do not have; one without a g_idx */
+        as_marlin_operator(&r, ACT_ORDER, cut(ACT_ORDER, down, 1, 1, 0), "F16");
+        if (what == 2)
+            strcpy(r.t[2].rec.role, "other");
+        else
+            ((int32_t *)r.bytes[3])[3] = ((int32_t *)r.bytes[3])[4];
+        if (what == 1)
+            ((int32_t *)r.bytes[3])[4] = r.w.perm[3];
+        assert_int_equal(identify(&r), 0);
+        assert_int_equal(r.s.matches, 0);
+        end(&r);
+    }
+}
+
+static void awq_is_found(void **state)
+{
+    struct run_time r;
+
+    (void)state;
+    as_awq(&r, down[0]);
+    assert_int_equal(identify(&r), 0);
+    assert_int_equal(r.s.matches, 1);
+    assert_string_equal(r.s.layer, down[0]);
+    assert_int_equal(extra(&r.s, "zero_offset"), 0);
+    expect_bytes(&r.s, "qweight", r.w.qweight, r.w.k / 8, r.w.n, 4);
+    expect_bytes(&r.s, "qzeros", r.w.qzeros, r.w.groups, r.w.n / 8, 4);
+    expect_loaded(&r, AWQ, "qweight", "[\"awq-qweight\"]");
+    end(&r);
+    as_awq(&r, down[0]);
+    r.bytes[2][5] ^= 1;
+    assert_int_equal(identify(&r), 0);
+    assert_int_equal(r.s.matches, 0);
+    end(&r);
+    as_awq(&r, down[0]);                 /* of another form: as it was sent */
+    r.t[0].rec.shape[0]++;
+    assert_int_equal(identify(&r), 0);
+    assert_int_equal(r.s.n, 3);
+    assert_int_equal(r.s.t[0].rec.shape[1], r.w.n / 8);
+    end(&r);
+}
+
 /* ---- one rank of several ------------------------------------------------------------------------------------------- */
 
 static void expect_slice(const struct run_time *r, const char *role, const char *want)
@@ -961,7 +1048,7 @@ int main(void)
         cmocka_unit_test(zero_offset_becomes_the_checkpoints), cmocka_unit_test(other_content_is_unshuffled),
         cmocka_unit_test(marlin_is_found),      cmocka_unit_test(marlin_keeps_a_bias),      cmocka_unit_test(marlin_sorted_rows),
         cmocka_unit_test(marlin_keeps_g_idx),   cmocka_unit_test(marlin_with_zero_points),  cmocka_unit_test(slices_of_ranks),
-        cmocka_unit_test(machete_of_awq), cmocka_unit_test(machete_of_other_zeros),
+        cmocka_unit_test(marlin_gemm_with_act_order), cmocka_unit_test(awq_is_found), cmocka_unit_test(machete_of_awq), cmocka_unit_test(machete_of_other_zeros),
         cmocka_unit_test(machete_is_found),     cmocka_unit_test(machete_of_a_rank),        cmocka_unit_test(machete_of_another_model),
         cmocka_unit_test(samples_are_spread),
         cmocka_unit_test(the_product_is_the_models), cmocka_unit_test(marlin_of_awq),

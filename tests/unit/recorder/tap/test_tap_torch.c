@@ -285,6 +285,169 @@ static void test_a_product_with_zeros(void **state)
     }
 }
 
+/* As vLLM 0.26 registers them. */
+static const char *const schemas[] = {
+    "marlin_gemm(Tensor a, Tensor? c_or_none, Tensor b_q_weight, Tensor? b_bias_or_none,Tensor b_scales, Tensor? a_scales, Tensor? global_scale, "
+    "Tensor? b_zeros_or_none, Tensor? g_idx_or_none, Tensor? perm_or_none, Tensor workspace, int b_type_id, SymInt size_m, SymInt size_n, SymInt size_k, "
+    "bool is_k_full, bool use_atomic_add, bool use_fp32_reduce, bool is_zp_float) -> Tensor",
+    "gptq_gemm(Tensor a, Tensor b_q_weight, Tensor b_gptq_qzeros, Tensor b_gptq_scales, Tensor b_g_idx, bool use_exllama, bool use_v2_format, int bit) -> Tensor",
+    "awq_gemm(Tensor _in_feats, Tensor _kernel, Tensor _scaling_factors, Tensor _zeros, SymInt split_k_iters) -> Tensor",
+};
+enum { MARLIN, GPTQ, AWQ };
+#define OPTIONAL(c, at, t) ((c)->at_of[at] = (uintptr_t)(t), (c)->stack[at] = (uintptr_t)&(c)->at_of[at])
+
+/* A call of [m, 256] by [256, 64] of one of these operators, in two groups. */
+struct w_call { struct fake_torch_tensor a, w, scales, zeros, g_idx, perm, bias, none; td_torch_value at_of[19], stack[19]; };
+
+static struct fake_torch_tensor on_gpu(int64_t rows, int64_t cols, int32_t dtype, int at)
+{
+    return (struct fake_torch_tensor){.ndim = cols < 0 ? 1 : 2, .sizes = {rows, cols}, .strides = {cols < 0 ? 1 : cols, 1}, .dtype = dtype, .device = TD_TORCH_CUDA,
+                                      .data = rows ? gpu + at : NULL};
+}
+
+static void w_call(struct w_call *c, int op, int64_t m)
+{
+    memset(c, 0, sizeof *c);
+    c->a = on_gpu(m, 256, TD_TORCH_F16, 0);
+    c->w = op == MARLIN ? on_gpu(16, 128, TD_TORCH_I32, 512) : op == GPTQ ? on_gpu(32, 64, TD_TORCH_I32, 512) : on_gpu(256, 8, TD_TORCH_I32, 512);
+    c->scales = on_gpu(2, 64, TD_TORCH_F16, 1024);
+    c->zeros = on_gpu(2, 8, TD_TORCH_I32, 1536);
+    c->g_idx = on_gpu(256, -1, TD_TORCH_I32, 2048), c->perm = on_gpu(256, -1, TD_TORCH_I32, 2304);
+    c->bias = on_gpu(64, -1, TD_TORCH_F16, 2560);
+    c->none = on_gpu(0, -1, TD_TORCH_I32, 0);
+    c->stack[0] = (uintptr_t)&c->a;
+    if (op == MARLIN) {
+        c->stack[2] = (uintptr_t)&c->w, c->stack[4] = (uintptr_t)&c->scales, c->stack[10] = (uintptr_t)&c->none;
+        OPTIONAL(c, 7, &c->none), OPTIONAL(c, 8, &c->none), OPTIONAL(c, 9, &c->none);
+        c->stack[11] = TD_GPU_VLLM_U4B8, c->stack[12] = (uint64_t)m, c->stack[13] = 64, c->stack[14] = 256, c->stack[15] = 1, c->stack[17] = 1;
+    } else if (op == GPTQ) {
+        c->stack[1] = (uintptr_t)&c->w, c->stack[2] = (uintptr_t)&c->zeros, c->stack[3] = (uintptr_t)&c->scales, c->stack[4] = (uintptr_t)&c->none;
+        c->stack[5] = 1, c->stack[7] = 4;
+    } else {
+        c->stack[1] = (uintptr_t)&c->w, c->stack[2] = (uintptr_t)&c->scales, c->stack[3] = (uintptr_t)&c->zeros, c->stack[4] = 8;
+    }
+}
+
+static enum tap_torch_product w_product(struct w_call *c, int op, struct td_gpu_work *w)
+{
+    static const char *const names[] = {"_C::marlin_gemm", "_C::gptq_gemm", "_C::awq_gemm"};
+    static struct tap_torch_schema schema[3];
+    static const struct tap_torch_meaning *m[3];
+    td_torch_tensor a;
+
+    if (!m[op]) {
+        assert_true(tap_torch_schema_read(schemas[op], &schema[op]));
+        m[op] = tap_torch_meaning_of(names[op], &schema[op]);
+        assert_non_null(m[op]);
+    }
+    return tap_torch_product_read(m[op], c->stack, w, &a);
+}
+
+/* The roles of all operands, in their order. */
+static void expect_roles(const struct td_gpu_work *w, const char *want)
+{
+    char roles[128] = "";
+    int i;
+
+    for (i = 0; i < w->n_op; i++)
+        snprintf(roles + strlen(roles), sizeof roles - strlen(roles), "%s%s", i ? " " : "", w->op[i].role);
+    assert_string_equal(roles, want);
+}
+
+static void test_marlin(void **state)
+{
+    struct td_gpu_work w;
+    struct w_call c;
+
+    (void)state;
+    w_call(&c, MARLIN, 3);
+    assert_int_equal(w_product(&c, MARLIN, &w), TAP_TORCH_READ);
+    expect_roles(&w, "a qweight scales c");
+    assert_true(w.m == 3 && w.n == 64 && w.k == 256 && w.bits == 4 && w.group_size == 128 && w.whole && !w.act_order);
+    assert_string_equal(w.rounding, "weight-f16");
+    w_call(&c, MARLIN, 3);               /* AWQ, with a bias */
+    OPTIONAL(&c, 7, &c.zeros), OPTIONAL(&c, 3, &c.bias);
+    c.stack[11] = TD_GPU_VLLM_U4;
+    c.a.dtype = c.scales.dtype = c.bias.dtype = TD_TORCH_BF16;
+    assert_int_equal(w_product(&c, MARLIN, &w), TAP_TORCH_READ);
+    expect_roles(&w, "a qweight scales qzeros bias c");
+    assert_string_equal(w.rounding, "weight-bf16");
+    w_call(&c, MARLIN, 3);               /* act-order, 8 bits */
+    OPTIONAL(&c, 8, &c.g_idx), OPTIONAL(&c, 9, &c.perm);
+    c.stack[11] = TD_GPU_VLLM_U8B128;
+    c.w = on_gpu(16, 256, TD_TORCH_I32, 512);
+    assert_int_equal(w_product(&c, MARLIN, &w), TAP_TORCH_READ);
+    expect_roles(&w, "a qweight scales g_idx perm c");
+    assert_true(w.bits == 8 && w.act_order);
+    w_call(&c, MARLIN, 3);               /* one group: sums are scaled */
+    c.scales = on_gpu(1, 64, TD_TORCH_F16, 1024);
+    assert_int_equal(w_product(&c, MARLIN, &w), TAP_TORCH_READ);
+    assert_true(w.group_size == 256 && !w.rounding);
+}
+
+static void test_exllama(void **state)
+{
+    static const int64_t rows[] = {1, 50, 51};
+    struct td_gpu_work w;
+    struct w_call c;
+    int i, bits;
+
+    (void)state;
+    for (bits = 4; bits <= 8; bits += 4)
+        for (i = 0; i < 3; i++) {
+            w_call(&c, GPTQ, bits == 8 && i ? rows[i] - 26 : rows[i]);
+            c.stack[7] = (uint64_t)bits;
+            c.w = on_gpu(8 * bits, 64, TD_TORCH_I32, 512), c.zeros = on_gpu(2, 2 * bits, TD_TORCH_I32, 1536);
+            assert_int_equal(w_product(&c, GPTQ, &w), TAP_TORCH_READ);
+            expect_roles(&w, "a qweight qzeros scales c");
+            assert_true(w.n == 64 && w.k == 256 && w.bits == bits && w.group_size == 128 && w.zero_offset == 1 && !w.act_order);
+            assert_true(!w.rounding == (i < 2));
+            assert_true(!w.rounding || !strcmp(w.rounding, "weight-f16"));
+        }
+    w_call(&c, GPTQ, 2);
+    c.stack[4] = (uintptr_t)&c.perm, c.stack[6] = 1;
+    assert_int_equal(w_product(&c, GPTQ, &w), TAP_TORCH_READ);
+    expect_roles(&w, "a qweight qzeros scales perm c");
+    assert_true(w.act_order && w.zero_offset == 0);
+}
+
+static void test_awq(void **state)
+{
+    struct td_gpu_work w;
+    struct w_call c;
+
+    (void)state;
+    w_call(&c, AWQ, 3);
+    assert_int_equal(w_product(&c, AWQ, &w), TAP_TORCH_READ);
+    expect_roles(&w, "a qweight scales qzeros c");
+    assert_true(w.n == 64 && w.k == 256 && w.bits == 4 && w.group_size == 128);
+    assert_string_equal(w.rounding, "weight-f16");
+}
+
+/* Other activations, another kernel inside, zero points of floats. */
+static void test_calls_with_another_meaning(void **state)
+{
+    struct td_gpu_work w;
+    struct w_call c;
+    int i;
+
+    (void)state;
+    for (i = 0; i < 8; i++) {
+        w_call(&c, i < 6 ? MARLIN : GPTQ, 3);
+        switch (i) {
+        case 0: OPTIONAL(&c, 5, &c.scales); break;
+        case 1: OPTIONAL(&c, 6, &c.scales); break;
+        case 2: c.stack[18] = 1; break;
+        case 3: OPTIONAL(&c, 7, &c.zeros); break; /* of a type that has none */
+        case 4: c.stack[11] = TD_GPU_VLLM_U4; break; /* a type that has some */
+        case 5: c.scales = on_gpu(3, 64, TD_TORCH_F16, 1024); break;
+        case 6: c.stack[5] = 0; break;
+        default: c.stack[7] = 3;
+        }
+        assert_int_equal(w_product(&c, i < 6 ? MARLIN : GPTQ, &w), TAP_TORCH_UNKNOWN);
+    }
+}
+
 /* What the row does not describe is no op: it would be one with another meaning. */
 static void test_products_that_are_not_known(void **state)
 {
@@ -749,6 +912,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_odd_tensors),
         cmocka_unit_test(test_a_product),
         cmocka_unit_test(test_a_product_with_zeros),
+        cmocka_unit_test(test_marlin),
+        cmocka_unit_test(test_exllama),
+        cmocka_unit_test(test_awq),
+        cmocka_unit_test(test_calls_with_another_meaning),
         cmocka_unit_test(test_products_that_are_not_known),
         cmocka_unit_test(test_a_product_with_experts),
         cmocka_unit_test(test_products_with_experts_that_are_not_known),
