@@ -1,5 +1,5 @@
-/* scaled_mm_c.c - portable C: 8-bit floats widened and summed in float, block by block; integers summed exactly.
- * SPDX-License-Identifier: Apache-2.0 */
+/* scaled_mm_c.c - portable C: 8-bit floats widened and summed in float, block by block; integers
+ * summed exactly. SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/ops/dot_f32.h"
 #include "kernels/ops/op_variant.h"
 #include "kernels/ops/scaled_mm_op.h"
@@ -8,7 +8,9 @@ static size_t scaled_mm_work_bytes(const struct td_op_call *op)
 {
     struct td_scaled_mm x;
 
-    return td_scaled_mm_of(op, &x, NULL) || x.integers ? 0 : (size_t)(x.m + 1) * (size_t)x.k * sizeof(float);
+    return td_scaled_mm_of(op, &x, NULL) || x.integers
+               ? 0
+               : (size_t)(x.m + 1) * (size_t)x.k * sizeof(float);
 }
 
 static void widen_row(enum td_dtype dt, const unsigned char *row, int64_t k, float *to)
@@ -18,7 +20,8 @@ static void widen_row(enum td_dtype dt, const unsigned char *row, int64_t k, flo
 }
 
 /* The sum of row i of A and row n of W, blocks scaled. */
-static float dot_floats(const struct td_scaled_mm *x, int64_t i, int64_t n, const float *a, const float *w)
+static float dot_floats(const struct td_scaled_mm *x, int64_t i, int64_t n, const float *a,
+                        const float *w)
 {
     float sum = 0;
 
@@ -27,14 +30,16 @@ static float dot_floats(const struct td_scaled_mm *x, int64_t i, int64_t n, cons
     for (int64_t j = 0; j < x->k; j += x->block) {
         const int64_t width = x->k - j < x->block ? x->k - j : x->block;
 
-        sum += td_dot_f32(a + j, w + j, width) * (td_scaled_mm_a_block(x, i, j) * td_scaled_mm_w_block(x, n, j));
+        sum += td_dot_f32(a + j, w + j, width) *
+               (td_scaled_mm_a_block(x, i, j) * td_scaled_mm_w_block(x, n, j));
     }
     return sum;
 }
 
 static float dot_integers(const struct td_scaled_mm *x, int64_t i, int64_t n)
 {
-    const signed char *a = (const signed char *)x->a + i * x->lda, *w = (const signed char *)x->w + n * x->ldw;
+    const signed char *a = (const signed char *)x->a + i * x->lda,
+                      *w = (const signed char *)x->w + n * x->ldw;
     int64_t sum = 0;
 
     for (int64_t j = 0; j < x->k; j++)
@@ -60,9 +65,11 @@ static void run_scaled_mm(const struct td_op_call *op, void *work)
         for (int64_t i = 0; i < x.m; i++) {
             const float sum = a ? dot_floats(&x, i, n, a + i * x.k, w) : dot_integers(&x, i, n);
 
-            td_store_f32(x.c_dtype, x.c, i * x.ldc + n, td_scaled_mm_a_scale(&x, i) * (td_scaled_mm_w_scale(&x, n) * sum) + bias);
+            td_store_f32(x.c_dtype, x.c, i * x.ldc + n,
+                         td_scaled_mm_a_scale(&x, i) * (td_scaled_mm_w_scale(&x, n) * sum) + bias);
         }
     }
 }
 
-const struct td_op_variant td_scaled_mm_c = {"scaled_mm", "c", TD_CPU_ANY, scaled_mm_work_bytes, run_scaled_mm};
+const struct td_op_variant td_scaled_mm_c = {"scaled_mm", "c", TD_CPU_ANY, scaled_mm_work_bytes,
+                                             run_scaled_mm};

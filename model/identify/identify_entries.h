@@ -24,6 +24,7 @@
     ENTRY("gptq_gemm", "awq", td_identify_awq)                    /* identify_awq.c */        \
     ENTRY("gemm", "checkpoint", td_identify_float)                /* identify_float.c */      \
     ENTRY("gemm", NULL, td_identify_float_opaque)                 /* identify_float.c */      \
+    ENTRY("scaled_mm", "checkpoint", td_identify_scaled)          /* identify_scaled.c */     \
     ENTRY("ggml_*", NULL, td_identify_gguf)                       /* identify_gguf.c */
 
 typedef int td_identify_fn(struct td_weight_set *s, struct td_error *err);

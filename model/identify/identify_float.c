@@ -1,4 +1,4 @@
-/* identify_float.c - identify weights that are plain floats.
+/* identify_float.c - identify weights that are plain numbers.
  * SPDX-License-Identifier: Apache-2.0
  *
  * vLLM's CPU build gives some weights to oneDNN, which keeps them in a layout of its own behind a
@@ -27,8 +27,15 @@ static bool is_float(enum td_dtype dt)
     return dt == TD_DT_BF16 || dt == TD_DT_F16 || dt == TD_DT_F32;
 }
 
-/* Look up the tensors of st->layer. False: one is missing, or they do not fit together. */
-static bool open_stack(const struct td_checkpoint *ck, struct stack *st)
+/* May a server have a weight of this type? */
+static bool is_weight(enum td_dtype dt)
+{
+    return is_float(dt) || dt == TD_DT_F8_E4M3 || dt == TD_DT_F8_E5M2 || dt == TD_DT_I8;
+}
+
+/* Look up the tensors of st->layer, of type `to` or such as a server converts to it. False: one is
+ * missing, or they do not fit together. */
+static bool open_stack(const struct td_checkpoint *ck, enum td_dtype to, struct stack *st)
 {
     char name[TD_FUSED_NAME + 16];
     int i;
@@ -39,7 +46,8 @@ static bool open_stack(const struct td_checkpoint *ck, struct stack *st)
 
         snprintf(name, sizeof name, "%s.weight", st->layer.part[i]);
         t = td_safetensors_find(ck->tensors, name);
-        if (!t || !is_float(t->dtype) || t->ndim != 2 || !t->data)
+        if (!t || (t->dtype != to && !(is_float(t->dtype) && is_float(to))) || t->ndim != 2 ||
+            !t->data)
             return false;
         if (i && (t->shape[1] != st->k || t->dtype != st->part[0]->dtype))
             return false;
@@ -135,7 +143,7 @@ static void try_stack(const struct td_checkpoint *ck, const struct td_weight_fin
 {
     bool replaces;
 
-    if (!open_stack(ck, st) || !fingerprint_fits(p, dtype, st))
+    if (!open_stack(ck, dtype, st) || !fingerprint_fits(p, dtype, st))
         return;
     replaces = *found && is_embedding(best->layer.layer);
     if (*found && is_embedding(st->layer.layer))
@@ -248,7 +256,7 @@ int td_identify_float(struct td_weight_set *s, struct td_error *err)
     struct stack st;
     int rc;
 
-    if (!is_float(dtype) || !bytes)
+    if (!is_weight(dtype) || !bytes)
         return td_fail(err, TD_EUNSUPPORTED, "a weight that is no matrix of floats");
     p = make_fingerprint(w);
     rc = add_match(s, &p, dtype, &st, err);

@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Source: dispatch_scaled_mm of vLLM 0.26,
- * csrc/libtorch_stable/quantization/w8a8/cutlass/c3x/scaled_mm_helper.hpp: numbers of scales that fit
- * a tensor, or its rows and columns, mean these; any other means blocks of 128. */
+ * csrc/libtorch_stable/quantization/w8a8/cutlass/c3x/scaled_mm_helper.hpp: numbers of scales that
+ * fit a tensor, or its rows and columns, mean these; any other means blocks of 128. */
 #include <string.h>
 
 #include "recorder/tap/gpu/gpu_gemm.h"
@@ -24,6 +24,11 @@ static struct td_gpu_operand *operand(struct td_gpu_work *w, const char *role)
 static bool has_type(const struct td_gpu_operand *o, const char *dtype)
 {
     return !o || !strcmp(o->dtype, dtype);
+}
+
+static bool has_8_bit_floats(const struct td_gpu_operand *o)
+{
+    return !strncmp(o->dtype, "F8_", 3);
 }
 
 static int64_t elements(const struct td_gpu_operand *o)
@@ -76,8 +81,8 @@ bool tap_torch_product_scaled_mm(const struct tap_torch_meaning *m, const td_tor
 
     (void)m, (void)stack;
     w->rounding = "none";
-    if (!a || !b || !is_matrix(b, w->n, w->k) || (integers ? !has_type(b, "I8") : strncmp(b->dtype, "F8_", 3)) ||
-        (!integers && strncmp(a->dtype, "F8_", 3)))
+    if (!a || !b || !is_matrix(b, w->n, w->k) ||
+        (integers ? !has_type(b, "I8") : !has_8_bit_floats(a) || !has_8_bit_floats(b)))
         return false;
     return read_scales(w) && has_type(adj, "I32") && has_type(azp, "I32") &&
            make_vector(adj, false, w->n) && make_vector(azp, false, w->m) &&
