@@ -5,7 +5,7 @@
  * raw_ops DIR < DESCRIPTION       an op is the lines from "op" to "out":
  *   op STEP KIND LAYER SYMBOL ROUNDING
  *   attr NAME VALUE
- *   in ROLE DTYPE ROWSxCOLS LD FILE
+ *   in ROLE DTYPE ROWSxCOLS LD FILE, or MATRICESxROWSxCOLS, dense
  *   out ROLE DTYPE ROWSxCOLS LD FILE
  * LD: elements from one row to the next, 0 if dense. COLS 0: one dimension. FILE: the raw bytes. */
 #include "tests/helpers/op_writer.h"
@@ -27,9 +27,16 @@ static void *read_all(const char *path, size_t *size)
 static void read_tensor(const char *line, struct td_tensor *t)
 {
     char dtype[TD_OP_MAX_DTYPE], path[256];
-    long long rows, cols, ld;
+    long long rows, cols, ld, last;
 
     memset(t, 0, sizeof *t);
+    if (sscanf(line, "%*s %23s %15s %lldx%lldx%lld %lld %255s", t->role, dtype, &rows, &cols, &last, &ld, path) == 7) {
+        *t = (struct td_tensor){.ndim = 3, .shape = {rows, cols, last}, .strides = {cols * last, last, 1}, .align = 64};
+        op_writer_check(sscanf(line, "%*s %23s", t->role) == 1 && !ld ? 0 : TD_EINVAL, line);
+        t->dtype = td_dtype_parse(dtype);
+        t->data = read_all(path, &t->size_bytes);
+        return;
+    }
     op_writer_check(sscanf(line, "%*s %23s %15s %lldx%lld %lld %255s", t->role, dtype, &rows, &cols, &ld, path) == 6 ? 0 : TD_EINVAL, line);
     t->dtype = td_dtype_parse(dtype);
     t->ndim = cols ? 2 : 1;

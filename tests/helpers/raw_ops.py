@@ -39,6 +39,11 @@ files = 0
 def tensor(where, role, dtype, x, ld=0):
     """x: as stored. ld: elements from one row to the next; the gaps hold NaN. 0: dense."""
     global files
+    if x.ndim == 3:
+        x.tofile(f"tensor-{files}")
+        print(where, role, dtype, "x".join(map(str, x.shape)), 0, f"tensor-{files}")
+        files += 1
+        return
     rows, cols = x.shape if x.ndim == 2 else (x.shape[0], 0)
     if ld:
         wide = ENCODE[dtype](numpy.full((rows, ld), numpy.nan))
@@ -135,3 +140,45 @@ def scaled_mm(layer, dtype, out, a, w, a_scales, w_scales, bias=None, azp_adj=No
         tensor("in", "bias", out, bias)
         c = c + means(bias, out)
     tensor("out", "c", out, ENCODE[out](c))
+
+
+def route(choice, experts, block, absent=()):
+    """sorted_token_ids, expert_ids and num_tokens_post_padded, of the expert that each slot chose."""
+    sorted_ids, expert_ids = [], []
+    for e in range(experts):
+        slots = numpy.flatnonzero(choice == e).tolist()
+        slots += [choice.size] * (-len(slots) % block)
+        sorted_ids += slots
+        expert_ids += [-1 if e in absent else e] * (len(slots) // block)
+    padded = len(sorted_ids)
+    return (numpy.array(sorted_ids + [choice.size] * block, numpy.int32), numpy.array(expert_ids + [0x7F00] * 2, numpy.int32), numpy.array([padded], numpy.int32))
+
+
+def moe(layer, dtype, a, q, zero, scales, group, choice, weights, block, bias=None, g_idx=None, bits=4, zero_offset=1, multiply=False, absent=(),
+        symbol="_moe_C::moe_wna16_marlin_gemm", rounding=None):
+    """A product with experts: q [e, k, n] and true zero points [e, groups, n] as numbers; choice: the expert of each slot."""
+    experts, k, n = q.shape
+    rounding = rounding or "weight-" + dtype.lower()
+    op("moe_gemm", layer, symbol, rounding, m=a.shape[0], n=n, k=k, experts=experts, top_k=len(choice) // len(a), block_size=block,
+       mul_topk_weights=int(multiply), round_topk_weights=1, bits=bits, group_size=group, zero_offset=zero_offset, act_order=int(g_idx is not None))
+    tensor("in", "a", dtype, a)
+    for role, x in zip(("sorted_token_ids", "expert_ids", "num_tokens_post_padded"), route(choice, experts, block, absent)):
+        tensor("in", role, "I32", x)
+    tensor("in", "topk_weights", "F32", weights)
+    tensor("in", "qweight", "I32", pack(q, 1, bits))
+    tensor("in", "qzeros", "I32", pack(zero - zero_offset, 2, bits))
+    tensor("in", "scales", dtype, scales)
+    if g_idx is not None:
+        tensor("in", "g_idx", "I32", g_idx.astype(numpy.int32))
+    if bias is not None:
+        tensor("in", "bias", dtype, bias)
+    out = numpy.full((len(choice), n), numpy.nan)
+    for slot, e in enumerate(choice):
+        if e in absent:
+            continue
+        groups = numpy.arange(k) // group if g_idx is None else g_idx[e]
+        weight = (q[e] - zero[e][groups].astype(float)) * means(scales, dtype)[e][groups]
+        row = means(a, dtype)[slot * len(a) // len(choice)] @ (weight if rounding == "none" else rounded(weight, dtype))
+        row = row + (means(bias, dtype)[e] if bias is not None else 0)
+        out[slot] = row * (rounded(weights[slot:slot + 1], dtype)[0] if multiply else 1)
+    tensor("out", "c", dtype, ENCODE[dtype](out))

@@ -122,6 +122,9 @@ class Tensor:
     def zero_(self):
         self.x[...] = 0
 
+    def repeat(self, *times):
+        return Tensor(numpy.tile(self.x, times), self.dtype)
+
     def t(self):
         return Tensor(self.x.T, self.dtype)
 
@@ -160,6 +163,10 @@ def frombuffer(buffer, dtype):
 
 def from_numpy(x):
     return Tensor(x)
+
+
+def stack(tensors):
+    return Tensor(numpy.stack([t.x for t in tensors]), tensors[0].dtype)
 
 
 def tensor(value, dtype):
@@ -299,10 +306,15 @@ def load_library(path):
 def load_gpu_library(path):
     import torch.gpu
 
-    torch.gpu.load(path, ops._C)
+    if "_moe_C" in path:
+        import torch.moe
+
+        torch.moe.load(path, ops._moe_C)
+    else:
+        torch.gpu.load(path, ops._C)
 
 
-ops = types.SimpleNamespace(_C=Library(), load_library=load_gpu_library if GPU else load_library)
+ops = types.SimpleNamespace(_C=Library(), _moe_C=Library(), load_library=load_gpu_library if GPU else load_library)
 cpu = types.SimpleNamespace(_is_avx512_supported=lambda: CPU != "avx2", _is_avx512_bf16_supported=lambda: CPU == "amx",
                             _is_amx_tile_supported=lambda: CPU == "amx", _is_amx_fp16_supported=lambda: False)
 version = types.SimpleNamespace(cuda="13.0" if GPU else None, hip=None)
