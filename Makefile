@@ -205,6 +205,8 @@ $(O)/tests/helpers/lib_fake_cublas.so $(O)/tests/helpers/lib_fake_cublas_with_lt
 $(O)/tests/helpers/lib_fake_cublaslt.so: SO_FLAGS := -Wl,-soname,libcublasLt.so.13
 $(O)/tests/helpers/lib_cuda_model.so: $(LIBTD) $(O)/tests/helpers/lib_fake_cublas.so
 $(O)/tests/helpers/lib_cuda_model.so: SO_FLAGS := $(LDLIBS)
+$(O)/tests/helpers/lib_cuda_moe.so: $(LIBTD)
+$(O)/tests/helpers/lib_cuda_moe.so: SO_FLAGS := $(LDLIBS)
 $(O)/tests/helpers/lib_hip_model_blas.so: $(O)/tests/helpers/lib_fake_hip.so
 $(O)/tests/helpers/lib_hip_model_blas.so: SO_FLAGS := -Wl,-soname,libhipblas.so.2
 $(O)/tests/helpers/lib_hip_model.so: $(LIBTD) $(O)/tests/helpers/lib_hip_model_blas.so $(O)/tests/helpers/lib_fake_hip.so
