@@ -17,6 +17,7 @@
 #include "kernels/gpucode/mangled.h"
 #include "kernels/providers/provider_gpu_blas.h"
 #include "kernels/providers/provider_gpu_upload.h"
+#include "kernels/providers/provider_gpu_upload_marlin.h"
 
 /* ---- which kernel ---------------------------------------------------------------------------- */
 
@@ -46,13 +47,17 @@ static const char *check_library(struct td_gpu_state *s, const struct td_gpu_pre
 static const char *try_kernel(struct td_gpu_state *s, const char *identifier, struct td_gpu_prepared *p)
 {
     const char *no, *layout;
+    struct td_gptq_op sorted = p->x;
     int n = td_gpu_build_offers(s->build, identifier, &p->offers, s->why, sizeof s->why);
 
     if (!n)
         return s->why[0] ? s->why : "";
     layout = p->offers[0].adapter->layout;
+    p->sorts_rows = !strcmp(layout, "marlin") && td_gpu_marlin_sorts(&p->x);
+    if (p->sorts_rows)                 /* as vLLM does: then it launches Marlin as without act-order */
+        sorted.g_idx = NULL;
     if (!strcmp(layout, "marlin"))
-        no = td_gpu_plan_marlin(&p->x, p->op, p->offers, n, &s->facts, &p->plan, s->why, sizeof s->why);
+        no = td_gpu_plan_marlin(&sorted, p->op, p->offers, n, &s->facts, &p->plan, s->why, sizeof s->why);
     else
         no = plan_plain(s, p, n);
     no = no ? no : check_library(s, p);

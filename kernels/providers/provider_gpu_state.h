@@ -65,6 +65,7 @@ struct td_gpu_prepared {
 
     /* of kind gptq_gemm */
     struct td_gptq_op x;
+    bool sorts_rows;               /* rows of W, and columns of A, are uploaded sorted by group */
     const char *identifier;        /* the kernels' name in their source */
     const struct td_gpu_offer *offers;
     const struct td_gpu_adapter *adapter; /* of all kernels of the plan */

@@ -21,6 +21,26 @@ static bool is_in_order(const struct td_gptq_op *x)
     return !x->g_idx || k == x->k;
 }
 
+/* Upload A dense, its columns sorted by the groups of W's rows. */
+static int upload_sorted_a(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
+{
+    const struct td_tensor *a = td_op_in(p->op, "a");
+    const size_t bytes = (size_t)p->x.k * (size_t)p->x.m * 2;
+    int32_t *perm = td_gpu_marlin_perm(&p->x);
+    uint16_t *copy = malloc(bytes + 1);
+    int64_t i, j;
+    int rc = perm && copy ? TD_OK : td_fail(err, TD_ENOMEM, "out of memory");
+
+    for (i = 0; !rc && i < p->x.m; i++)
+        for (j = 0; j < p->x.k; j++)
+            copy[i * p->x.k + j] = ((const uint16_t *)a->data)[i * p->x.lda + perm[j]];
+    if (!rc)
+        rc = td_gpu_memory_upload(s, p, TD_GPU_AT_A, copy, bytes, a->align, err);
+    free(perm);
+    free(copy);
+    return rc;
+}
+
 /* Upload A dense, or with the recorded lda if the kernel takes one (Marlin takes only multiples of 8). */
 static int upload_a(struct td_gpu_state *s, struct td_gpu_prepared *p, bool dense, struct td_error *err)
 {
@@ -103,7 +123,8 @@ int td_gpu_upload_gptq(struct td_gpu_state *s, struct td_gpu_prepared *p, struct
     const struct td_gpu_adapter *adapter = p->adapter;
     const struct td_tensor *out = &p->op->out;
     const bool marlin = !strcmp(adapter->layout, "marlin");
-    int rc = upload_a(s, p, marlin || td_gpu_field_at(adapter, "lda") < 0, err);
+    int rc = p->sorts_rows ? upload_sorted_a(s, p, err)
+                           : upload_a(s, p, marlin || td_gpu_field_at(adapter, "lda") < 0, err);
 
     if (!rc && p->plan.dequant_w)
         rc = td_gpu_dequant_w_alloc(s, p, err);

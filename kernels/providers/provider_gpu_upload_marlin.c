@@ -6,9 +6,11 @@
 #include "kernels/providers/provider_gpu_upload_marlin.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "kernels/gpu/geometry_marlin.h"
 #include "kernels/providers/provider_gpu_memory.h"
+#include "model/gptq.h"
 #include "model/marlin_layout.h"
 
 #define NAN_BYTE 0xff
@@ -33,16 +35,42 @@ static void *alloc_host(size_t bytes, struct td_error *err)
     return p;
 }
 
+int32_t *td_gpu_marlin_perm(const struct td_gptq_op *x)
+{
+    const struct td_gptq_weight w = {.k = x->k, .groups = x->groups, .g_idx = x->g_idx};
+    int32_t *perm = x->g_idx ? malloc((size_t)x->k * sizeof *perm * 2) : NULL, *again = perm + x->k;
+
+    if (!perm)
+        return NULL;
+    td_gptq_argsort_groups(&w, perm);
+    td_gptq_g_idx_of_perm(perm, x->k, x->group_size, again);
+    if (!memcmp(again, x->g_idx, (size_t)x->k * sizeof *again))
+        return perm;
+    free(perm);
+    return NULL;
+}
+
+bool td_gpu_marlin_sorts(const struct td_gptq_op *x)
+{
+    int32_t *perm = td_gpu_marlin_perm(x);
+    bool sorts = perm;
+
+    free(perm);
+    return sorts;
+}
+
 static int upload_qweight(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
 {
     const struct td_gptq_op *x = &p->x;
     const size_t bytes = (size_t)x->k * (size_t)x->bits / 8 * (size_t)x->n;
     uint32_t *to = alloc_host(bytes, err);
+    int32_t *perm = p->sorts_rows ? td_gpu_marlin_perm(x) : NULL;
+    int rc = !to || (p->sorts_rows && !perm) ? td_fail(err, TD_ENOMEM, "out of memory") : TD_OK;
 
-    return to ? upload_and_free(s, p, TD_GPU_AT_QWEIGHT, to, bytes,
-                                td_marlin_repack(x->bits, x->k, x->n, x->qweight, NULL, to, err),
-                                err)
-              : TD_ENOMEM;
+    if (!rc)
+        rc = td_marlin_repack(x->bits, x->k, x->n, x->qweight, perm, to, err);
+    free(perm);
+    return upload_and_free(s, p, TD_GPU_AT_QWEIGHT, to, bytes, rc, err);
 }
 
 /* Upload scales, or a bias, which is laid out as the scales of one group. */
@@ -68,8 +96,8 @@ static int upload_zeros(struct td_gpu_state *s, struct td_gpu_prepared *p, struc
               : TD_ENOMEM;
 }
 
-/* The kernel has no perm, so rows must be sorted by group already. A recording of Marlin has them sorted,
- * with A's columns to match. */
+/* Groups of several sizes, as one rank has: the kernel has no perm, so rows must be sorted by group already. A recording
+ * of Marlin's launches has them sorted, with A's columns to match. */
 static int upload_g_idx(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
 {
     const struct td_gptq_op *x = &p->x;

@@ -9,4 +9,10 @@
  * kernel's c_tmp (NaN) and locks (0). TD_ENOMEM; TD_EUNSUPPORTED: rows are not sorted by group. */
 int td_gpu_upload_marlin(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err);
 
+/* How the rows of an op with act-order are sorted by group: row i of the layout is row perm[i] of W. The caller frees it.
+ * NULL: the op has no g_idx, its groups have several sizes, or there is no memory. */
+int32_t *td_gpu_marlin_perm(const struct td_gptq_op *x);
+/* Does vLLM sort the rows of such an op? */
+bool td_gpu_marlin_sorts(const struct td_gptq_op *x);
+
 #endif

@@ -27,7 +27,7 @@ static int setup(void **state)
 
 /* ---- ops ----------------------------------------------------------------------------------------------------------- */
 
-struct what { int m, bits, group; bool zeros, bias, bf16, uneven; const char *rounding; };
+struct what { int m, bits, group; bool zeros, bias, bf16, uneven, act_order; const char *rounding; };
 
 static void to_bf16(struct td_tensor *t)
 {
@@ -58,7 +58,7 @@ static void add_g_idx(struct td_op_call *op, int groups)
 /* An op as a recording of Marlin has it, without launches; op->out.data is what the cpu provider computes. */
 static void make(struct td_op_call *op, const struct what *w)
 {
-    const struct random_gptq d = {w->m, N, K, w->bits, w->group, false};
+    const struct random_gptq d = {w->m, N, K, w->bits, w->group, w->act_order};
 
     random_gptq_make(op, &d, (uint64_t)w->bits, (uint64_t)w->m);
     if (!w->zeros)
@@ -132,6 +132,7 @@ static void test_ops_are_right(void **state)
         {1, 4, 64, .rounding = "weight-f16"}, {5, 4, 64, .rounding = "weight-f16"}, {141, 4, 64, .rounding = "weight-f16"}, {141, 8, 32, .rounding = "weight-f16"},
         {3, 4, 256, .rounding = "none"}, {1, 4, 128, .bias = true, .rounding = "weight-f16"}, {2, 4, 128, .bf16 = true, .rounding = "weight-bf16"},
         {8, 4, 128, .zeros = true, .rounding = "weight-f16"}, {4, 4, 64, .uneven = true, .rounding = "weight-f16"},
+        {6, 4, 64, .act_order = true, .rounding = "weight-f16"}, {141, 8, 32, .act_order = true, .rounding = "weight-f16"},
     };
     void *s = open_build(like);
 
@@ -220,8 +221,7 @@ static void test_faults_are_sentences(void **state)
 
 static void test_what_it_cannot_do_is_named(void **state)
 {
-    const struct what w = {5, 4, 64, .rounding = "weight-f16"};
-    const struct random_gptq unsorted = {5, N, K, 4, 64, true};
+    const struct what w = {5, 4, 64, .rounding = "weight-f16"}, uneven = {5, 4, 64, .uneven = true, .rounding = "weight-f16"};
     void *s = open_build(like), *f = open_build(few);
     struct td_error err = {0};
     struct td_op_call op;
@@ -234,9 +234,8 @@ static void test_what_it_cannot_do_is_named(void **state)
     strcpy(op.act_rounding, "uint8-token");
     assert_non_null(strstr(gpu->supports(s, &op), "uint8-token"));
     random_gptq_free(&op);
-    random_gptq_make(&op, &unsorted, 1, 1);
-    memset(op.in[2].data, 0x77, op.in[2].size_bytes);
-    op.out.data = calloc(1, op.out.size_bytes);
+    make(&op, &uneven);
+    ((int32_t *)op.in[4].data)[0] = 1;  /* groups of several sizes, in no order */
     assert_int_equal(run(s, &op, &err), TD_EUNSUPPORTED);
     assert_non_null(strstr(err.msg, "sorted by group"));
     random_gptq_free(&op);
