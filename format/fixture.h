@@ -27,7 +27,8 @@ struct td_redaction {
 struct td_writer_options {
     const char *tool;             /* "record", "replay" ... for the manifest */
     const struct td_redaction *redaction; /* NULL: those headers only */
-    int64_t queue_max_bytes;      /* memory between callers and the disk; 0: 256 MiB */
+    int64_t queue_max_bytes;      /* memory between callers and the disk; 0: 256 MiB, or a quarter of
+                                     td_memory_max() where that is less */
     int level;                    /* zstd level; 0: 3 for lines, 1 for blobs */
 };
 

@@ -10,6 +10,7 @@
 
 #include "common/clock.h"
 #include "common/fs.h"
+#include "common/memory.h"
 #include "common/out_of_memory.h"
 #include "format/frames.h"
 #include "format/manifest.h"
@@ -231,6 +232,14 @@ static void release_writer(struct td_writer *w)
     free(w);
 }
 
+/* What waits for the disk takes at most a quarter of the memory that there is for all. */
+static int64_t default_queue(void)
+{
+    const int64_t most = (int64_t)256 << 20, quarter = td_memory_max() / 4;
+
+    return quarter < most ? quarter : most;
+}
+
 static void init_writer(struct td_writer *w, const struct td_writer_options *opt)
 {
     pthread_condattr_t mono;
@@ -248,7 +257,7 @@ static void init_writer(struct td_writer *w, const struct td_writer_options *opt
     w->level = opt && opt->level ? opt->level : 3;
     /* activations get as small as with 3, in less time */
     w->blob_level = opt && opt->level ? opt->level : 1;
-    w->queue_max = opt && opt->queue_max_bytes ? opt->queue_max_bytes : 256 << 20;
+    w->queue_max = opt && opt->queue_max_bytes ? opt->queue_max_bytes : default_queue();
     strncpy(w->tool, opt && opt->tool ? opt->tool : "tapedeck", sizeof w->tool - 1);
     w->wall_ns = td_clock_wall_ns();
     w->mono_ns = td_clock_mono_ns();

@@ -293,8 +293,11 @@ static int close_fixture(struct td_recording *r, int rc, struct td_recording_sta
     struct td_error late = {0};
 
     td_recording_facts_end(r);
-    if (td_tap_client_close(r->client, &late))
+    if (td_tap_client_end(r->client, &late))
         snprintf(r->tap_failure, sizeof r->tap_failure, "%.199s", late.msg);
+    if (r->client) /* the last that was read counts as well: of a ring that broke, for example */
+        td_tap_client_state(r->client, &r->ops);
+    td_tap_client_close(r->client, NULL);
     r->client = NULL;
     td_recording_state_end(r, rc, state);
     memset(&late, 0, sizeof late);

@@ -108,6 +108,10 @@ static void check_ops(const struct td_recording *r, struct td_recording_state *s
 {
     if (r->ops.rings_broken)
         add_cause(s, "the way from the tap broke: the ops that came after are not here");
+    if (r->ops.links_lost && !r->interrupted && !r->server_gone)
+        add_cause(s, "processes of the server that were not recorded to the end: %d (they ended, their taps "
+                     "fell asleep, or they were too many)",
+                  r->ops.links_lost);
     if (*r->tap_failure)
         add_cause(s, "not all that the tap sent was recorded: %.110s", r->tap_failure);
     if (r->opt->gemms_required && r->have_ops && !r->ops.ops_kept)

@@ -56,7 +56,8 @@ static struct td_tap_client_options client_options(const struct td_recording *r)
                                       .no_code = o->no_code,
                                       .wanted_layers = o->layers,
                                       .every_step = o->mode.steps == TD_TAP_CLIENT_ALL,
-                                      .dump_asked = o->dump_asked};
+                                      .dump_asked = o->dump_asked,
+                                      .stop = r->stop};
 
     if (r->server.kind == TD_API_LLAMACPP) {
         c.rings = o->mode.all_kinds ? 1 : LLAMACPP_RINGS;

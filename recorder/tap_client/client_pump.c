@@ -15,6 +15,7 @@
 #define NAP_MAX_NS (5 * TD_NS_PER_MS)
 #define ASLEEP_NS (20 * TD_NS_PER_MS)
 #define LOOK_NS (100 * TD_NS_PER_MS)
+#define REST_STOPPED_MS 2000          /* for what is left, once a signal asked for the end */
 
 /* The heart. */
 static void *beat(void *arg)
@@ -31,19 +32,54 @@ static void *beat(void *arg)
     return NULL;
 }
 
+/* Is there no more time for what taps left behind? spent_ns : on it, so far */
+static bool rest_is_over(struct td_tap_client *c, int64_t spent_ns)
+{
+    if (!c->rest_most_ns)
+        c->rest_most_ns = (c->opt.rest_ms > 0 ? c->opt.rest_ms : TD_TAP_CLIENT_REST_MS) * TD_NS_PER_MS;
+    if (c->opt.stop && *c->opt.stop && !c->rest_stopped) {
+        c->rest_stopped = true;
+        if (c->rest_most_ns > spent_ns + REST_STOPPED_MS * TD_NS_PER_MS)
+            c->rest_most_ns = spent_ns + REST_STOPPED_MS * TD_NS_PER_MS;
+    }
+    return spent_ns > c->rest_most_ns;
+}
+
+/* Give up what is left in the rings of a process: it sends faster than it can be written, or sends
+ * on purpose what takes long. */
+static void give_up_rest(struct td_tap_client *c, struct client_tap *tap)
+{
+    uint32_t i;
+
+    for (i = 0; i < tap->rings; i++) {
+        struct client_ring *r = &tap->ring[i];
+
+        if (!r->corrupt && atomic_load_explicit(&r->shared->head, memory_order_relaxed) !=
+                               atomic_load_explicit(&r->shared->tail, memory_order_relaxed))
+            client_ring_break(c, tap, r, "a ring holds more than could be read in time");
+    }
+}
+
 void client_drain_all(struct td_tap_client *c, struct client_tap *tap)
 {
+    const int64_t begun = td_clock_mono_ns();
     uint32_t i;
 
     for (i = 0; i < tap->rings; i++)
         tap->ring[i].read_before = tap->ring[i].read;
-    while (client_drain(c, tap))
+    while (client_drain(c, tap)) {
         for (i = 0; i < tap->rings; i++) {
             struct client_ring *r = &tap->ring[i];
 
             if (!r->corrupt && r->read - r->read_before > 2 * tap->ring_bytes)
                 client_ring_break(c, tap, r, "a ring goes on being filled after the tap was stopped");
         }
+        if (rest_is_over(c, c->rest_ns + td_clock_mono_ns() - begun)) {
+            give_up_rest(c, tap);
+            break;
+        }
+    }
+    c->rest_ns += td_clock_mono_ns() - begun;
     client_ledger_update(c, tap);
 }
 
@@ -53,6 +89,7 @@ void client_lose(struct td_tap_client *c, struct client_tap *tap)
     tap->alive = false;
     tap->armed = 0;
     c->state.alive--;
+    c->state.links_lost++;
     td_writer_count(c->opt.writer, "links.lost", 1, 0);
     td_log(TD_LOG_WARN, "tap", "process %d of the server is gone", (int)tap->pid);
 }
@@ -68,6 +105,7 @@ static void look_after(struct td_tap_client *c, struct client_tap *tap)
     } else if (tap->armed && !atomic_load(&tap->shared->armed) &&
                atomic_load(&tap->shared->why_asleep) == TAP_ASLEEP_HEARTBEAT) {
         tap->armed = 0;
+        c->state.links_lost++;
         td_writer_count(c->opt.writer, "links.disarmed", 1, 0);
         td_log(TD_LOG_WARN, "tap",
                "process %d: the tap went to sleep by itself, it saw no heartbeat for %d ms",

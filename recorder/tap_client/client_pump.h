@@ -14,7 +14,8 @@ void client_pump_stop(struct td_tap_client *c);
 
 /* Read all that lies in the rings of a process that is to send no more, and its counters. What lay there,
  * and what its threads were about to send, fits into two rings: one that goes on is not read any further.
- * The lock is held. */
+ * Nor is one that is not empty when td_tap_client_options.rest_ms have been spent here, or a moment after a
+ * signal. The lock is held. */
 void client_drain_all(struct td_tap_client *c, struct client_tap *tap);
 /* The process is gone: read what it sent before, and count it as lost. The lock is held. */
 void client_lose(struct td_tap_client *c, struct client_tap *tap);

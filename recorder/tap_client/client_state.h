@@ -3,7 +3,7 @@
  *
  * Calls go one way: tap_client (open, arm, disarm, close) -> client_pump (the threads) ->
  * read_rings -> read_ops, read_steps, read_weights, kernel_counts,
- * operator_counts, flight_facts -> store_weights, client_ledger, wanted_layers, received_op. */
+ * operator_counts (name_index), flight_facts -> store_weights, client_ledger, wanted_layers, received_op. */
 #ifndef TD_RECORDER_TAP_CLIENT_CLIENT_STATE_H
 #define TD_RECORDER_TAP_CLIENT_CLIENT_STATE_H
 
@@ -45,6 +45,9 @@ struct td_tap_client {
                                                            named yet */
     char *unseen;                     /* what a tap said when it was armed: why launches are not
                                          seen; NULL: nothing */
+    int64_t rest_ns, rest_most_ns;    /* spent on what taps left behind; at most: client_drain_all() */
+    bool rest_stopped;                /* a signal made that less */
+    bool ended;                       /* td_tap_client_end() was called */
     struct td_tap_client_state state;
     struct td_error failed;           /* the first failure of the writer */
 };

@@ -5,22 +5,35 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/hash.h"
 #include "common/log.h"
 #include "recorder/tap_client/client_text.h"
 #include "common/kernel_names.h"
 
 #define KERNELS_LISTED 256u           /* in the manifest, the most launched */
 
+struct kernel_key { const char *symbol; bool known; };
+
+static bool is_kernel(const void *list, uint32_t entry, const void *key)
+{
+    const struct client_kernel *one = (const struct client_kernel *)list + entry;
+    const struct kernel_key *wanted = key;
+
+    return one->known == wanted->known && !strcmp(one->symbol, wanted->symbol);
+}
+
 /* The entry of a kernel, made if need be; NULL: there is no room for another. A kernel that is part
  * of a recorded product, and elsewhere of one that is not, has two entries. */
 static struct client_kernel *find_kernel(struct client_kernels *k, const char *symbol, bool known)
 {
+    const struct kernel_key key = {symbol, known};
+    const uint64_t hash = td_hash64(symbol, strlen(symbol)) ^ known;
+    const uint32_t found = client_index_find(&k->index, hash, is_kernel, k->all, &key);
     struct client_kernel *more;
-    uint32_t i;
+    char *name;
 
-    for (i = 0; i < k->n; i++)
-        if (k->all[i].known == known && !strcmp(k->all[i].symbol, symbol))
-            return &k->all[i];
+    if (found != CLIENT_INDEX_NONE)
+        return &k->all[found];
     if (k->n == CLIENT_KERNELS_MAX)
         return NULL;
     if (!(k->n & (k->n - 1))) {        /* a power of two, or none: full */
@@ -29,8 +42,13 @@ static struct client_kernel *find_kernel(struct client_kernels *k, const char *s
             return NULL;
         k->all = more;
     }
-    k->all[k->n] = (struct client_kernel){.known = known, .symbol = strdup(symbol)};
-    return k->all[k->n].symbol ? &k->all[k->n++] : NULL;
+    name = strdup(symbol);
+    if (!name || !client_index_add(&k->index, hash, k->n)) {
+        free(name);
+        return NULL;
+    }
+    k->all[k->n] = (struct client_kernel){.known = known, .symbol = name};
+    return &k->all[k->n++];
 }
 
 bool client_kernels_read(struct client_kernels *k, const struct tap_kernel *rec)
@@ -98,6 +116,7 @@ void client_kernels_facts(struct client_kernels *k, struct td_writer *w)
 
     if (!k->n)
         return;
+    client_index_release(&k->index);
     qsort(k->all, k->n, sizeof *k->all, by_count);
     all = cJSON_CreateArray();
     for (i = 0; i < k->n && i < KERNELS_LISTED; i++)
@@ -121,5 +140,6 @@ void client_kernels_release(struct client_kernels *k)
     for (i = 0; i < k->n; i++)
         free(k->all[i].symbol);
     free(k->all);
+    client_index_release(&k->index);
     memset(k, 0, sizeof *k);
 }

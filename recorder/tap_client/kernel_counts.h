@@ -10,13 +10,17 @@
 
 #include "format/fixture.h"
 #include "recorder/tap/core/tap_proto.h"
+#include "recorder/tap_client/name_index.h"
 #include "recorder/tap_client/tap_client_options.h"
 
 struct client_kernel { int64_t n; bool known; char *symbol; };      /* n: launches; known: an
                                                                        adapter reads it */
 /* Of all processes; zeroed: none. nameless: launches of kernels beyond CLIENT_KERNELS_MAX, counted
  * without a name. */
-struct client_kernels { struct client_kernel *all; uint32_t n; int64_t nameless; };
+struct client_kernels {
+    struct client_kernel *all; uint32_t n; int64_t nameless;
+    struct client_index index;        /* of `all`, by symbol and known; gone once that is sorted */
+};
 
 #define CLIENT_KERNELS_MAX 16384u     /* names; a server has some hundreds */
 

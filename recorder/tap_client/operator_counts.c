@@ -6,22 +6,37 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/hash.h"
 #include "common/log.h"
 #include "recorder/tap_client/client_text.h"
+
+static bool is_operator(const void *list, uint32_t entry, const void *key)
+{
+    const struct client_operator *one = (const struct client_operator *)list + entry;
+    const struct tap_operator *rec = key;
+
+    return !strcmp(one->name, rec->name) && !strcmp(one->key, rec->key);
+}
+
+static uint64_t hash_operator(const struct tap_operator *rec)
+{
+    return td_hash64(rec->name, strlen(rec->name)) * 31 + td_hash64(rec->key, strlen(rec->key));
+}
 
 /* The entry of an operator, made if need be; NULL: there is no room for another. */
 static struct client_operator *find_operator(struct client_operators *o,
                                              const struct tap_operator *rec)
 {
+    const uint64_t hash = hash_operator(rec);
+    const uint32_t found = client_index_find(&o->index, hash, is_operator, o->all, rec);
     struct client_operator *one;
-    uint32_t i;
 
-    for (i = 0; i < o->n; i++)
-        if (!strcmp(o->all[i].name, rec->name) && !strcmp(o->all[i].key, rec->key))
-            return &o->all[i];
+    if (found != CLIENT_INDEX_NONE)
+        return &o->all[found];
     if (!o->all)
         o->all = calloc(CLIENT_OPERATORS_MAX, sizeof *o->all);
-    if (!o->all || o->n == CLIENT_OPERATORS_MAX)
+    if (!o->all || o->n == CLIENT_OPERATORS_MAX ||
+        !client_index_add(&o->index, hash, o->n))
         return NULL;
     one = &o->all[o->n++];
     memcpy(one->name, rec->name, sizeof one->name);
@@ -107,6 +122,7 @@ void client_operators_facts(struct client_operators *o, struct td_writer *w)
 
     if (!o->n)
         return;
+    client_index_release(&o->index);
     qsort(o->all, o->n, sizeof *o->all, by_calls);
     all = cJSON_CreateArray();
     for (i = 0; i < o->n; i++)
@@ -120,5 +136,6 @@ void client_operators_facts(struct client_operators *o, struct td_writer *w)
 void client_operators_release(struct client_operators *o)
 {
     free(o->all);
+    client_index_release(&o->index);
     memset(o, 0, sizeof *o);
 }

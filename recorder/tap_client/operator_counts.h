@@ -8,6 +8,7 @@
 
 #include "format/fixture.h"
 #include "recorder/tap/core/tap_proto.h"
+#include "recorder/tap_client/name_index.h"
 #include "recorder/tap_client/tap_client_options.h"
 
 #define CLIENT_OPERATORS_MAX 1024u    /* names and keys; vLLM 0.26 registers 125 */
@@ -18,7 +19,10 @@ struct client_operator {
     bool known;                       /* the tap records its calls as ops */
 };
 /* Of all processes; zeroed: none. nameless: calls of operators beyond CLIENT_OPERATORS_MAX. */
-struct client_operators { struct client_operator *all; uint32_t n; int64_t nameless; };
+struct client_operators {
+    struct client_operator *all; uint32_t n; int64_t nameless;
+    struct client_index index;        /* of `all`, by name and key; gone once that is sorted */
+};
 
 /* Add the calls of one operator. False: the record does not hold together. */
 bool client_operators_read(struct client_operators *o, const struct tap_operator *rec);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/memory.h"
 #include "recorder/tap_client/client_ledger.h"
 
 #define MOST_HELD ((size_t)1 << 18)   /* steps beyond that are written without names */
@@ -30,7 +31,8 @@ static bool hold_step(struct td_tap_client *c, struct td_step *s)
 {
     if (c->n_held == c->cap_held) {
         const size_t cap = c->cap_held ? c->cap_held * 2 : FIRST_HELD;
-        struct td_rows_step *more = cap <= MOST_HELD ? realloc(c->held, cap * sizeof *more) : NULL;
+        const bool room = cap <= MOST_HELD && !td_memory_room(cap * sizeof *c->held, "steps", NULL);
+        struct td_rows_step *more = room ? realloc(c->held, cap * sizeof *more) : NULL;
 
         if (!more)
             return false;

@@ -41,6 +41,7 @@ void client_weights_release(struct client_ring *r)
     r->weights = NULL;
     r->opaque = NULL;
     r->n_weights = r->n_opaque = 0;
+    client_index_release(&r->opaque_index);
 }
 
 /* ---- chunks ---------------------------------------------------------------------------------- */
@@ -157,6 +158,12 @@ static struct td_hash hash_description(const struct client_op *op, bool opaque)
     return td_hash_bytes(&all, sizeof all);
 }
 
+static bool is_opaque_set(const void *list, uint32_t entry, const void *key)
+{
+    return td_hash_eq(((const struct client_opaque_set *)list)[entry].key,
+                      *(const struct td_hash *)key);
+}
+
 static int find_opaque_weights(struct td_tap_client *c, struct client_ring *r,
                                const struct client_op *op, const struct client_weight_set **out)
 {
@@ -170,11 +177,11 @@ static int find_opaque_weights(struct td_tap_client *c, struct client_ring *r,
     for (i = 0; i < op->rec->n_w; i++)
         if (op->tensor[i].bytes)
             return TD_ECORRUPT;
-    for (i = 0; i < r->n_opaque; i++)
-        if (td_hash_eq(r->opaque[i].key, key)) {
-            *out = r->opaque[i].set;
-            return TD_OK;
-        }
+    i = client_index_find(&r->opaque_index, key.lo, is_opaque_set, r->opaque, &key);
+    if (i != CLIENT_INDEX_NONE) {
+        *out = r->opaque[i].set;
+        return TD_OK;
+    }
     if (r->n_opaque == OPAQUE_MAX)
         return TD_ELIMIT;
     if (!(r->n_opaque & (r->n_opaque - 1))) { /* a power of two, or none: full */
@@ -186,6 +193,10 @@ static int find_opaque_weights(struct td_tap_client *c, struct client_ring *r,
     rc = client_store_weights(c, op, none, &set);
     if (rc)
         return rc;
+    if (!client_index_add(&r->opaque_index, key.lo, r->n_opaque)) {
+        client_weight_set_free(set);
+        return TD_ENOMEM;
+    }
     r->opaque[r->n_opaque++] = (struct client_opaque_set){key, set};
     *out = set;
     return TD_OK;

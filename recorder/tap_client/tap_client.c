@@ -12,6 +12,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/memory.h"
 #include "recorder/tap_client/client_facts.h"
 #include "recorder/tap_client/client_pump.h"
 #include "recorder/tap_client/ask_flight_dump.h"
@@ -63,9 +64,25 @@ static void open_checkpoint(struct td_tap_client *c, pid_t pid)
         c->why_no_layers = strdup(err.msg);
 }
 
+/* The size of a ring: `bytes`, or what is left of it when the rings of all processes together take
+ * half of the memory that there is for all. */
+static uint64_t fit_ring(int64_t rings, int64_t bytes, int processes)
+{
+    const int64_t most = td_memory_max() / 2 / (rings * processes) / TAP_PAGE * TAP_PAGE;
+
+    if (bytes <= most || bytes <= TAP_MIN_RING_BYTES)
+        return tap_round_up((uint64_t)bytes, TAP_PAGE);
+    bytes = most > TAP_MIN_RING_BYTES ? most : TAP_MIN_RING_BYTES;
+    td_log(TD_LOG_WARN, "tap",
+           "the tap gets rings of %lld KiB, for want of memory; --max-memory SIZE allows more",
+           (long long)(bytes >> 10));
+    return (uint64_t)bytes;
+}
+
 /* Share as much memory as the options ask for; else what a GPU needs where there is one, and less
  * without. A sample may miss an op, and takes less of the GPU's memory. */
-static int share_memory(const struct td_tap_client *c, struct client_tap *tap, struct td_error *err)
+static int share_memory(const struct td_tap_client *c, struct client_tap *tap, int processes,
+                        struct td_error *err)
 {
     bool gpu = strstr(tap->fronts, "cuda") || strstr(tap->fronts, "hip");
     int64_t rings = c->opt.rings > 0 ? c->opt.rings : gpu ? GPU_RINGS : DEFAULT_RINGS;
@@ -73,7 +90,7 @@ static int share_memory(const struct td_tap_client *c, struct client_tap *tap, s
                     : gpu                 ? (c->opt.every_step ? GPU_ALL_RING_BYTES : GPU_RING_BYTES)
                                           : DEFAULT_RING_BYTES;
 
-    return client_tap_attach(tap, (uint32_t)rings, tap_round_up((uint64_t)bytes, TAP_PAGE), err);
+    return client_tap_attach(tap, (uint32_t)rings, fit_ring(rings, bytes, processes), err);
 }
 
 static int check_rings(const struct td_tap_client_options *o, struct td_error *err)
@@ -101,7 +118,7 @@ static int connect_all(struct td_tap_client *c, const struct client_found *found
         struct td_error why = {0};
 
         rc = client_tap_greet(tap, &found[i], &why);
-        if (!rc && (rc = share_memory(c, tap, &why)))
+        if (!rc && (rc = share_memory(c, tap, n, &why)))
             client_tap_close(tap);
         if (!rc)
             c->n++;
@@ -124,6 +141,7 @@ static void note_left_out(struct td_tap_client *c, int left_out)
            "be",
            left_out, left_out + CLIENT_MAX_TAPS, CLIENT_MAX_TAPS);
     td_writer_count(c->opt.writer, "links.left_out", left_out, 0);
+    c->state.links_lost += left_out;
 }
 
 /* Go on while there is time: a socket may be that of a process that ended. *pid : a process of the
@@ -355,20 +373,30 @@ static void free_client(struct td_tap_client *c)
     free(c);
 }
 
-int td_tap_client_close(struct td_tap_client *c, struct td_error *err)
+int td_tap_client_end(struct td_tap_client *c, struct td_error *err)
 {
     struct td_error why = {0};
-    int rc;
 
-    if (!c)
+    if (!c || c->ended)
         return TD_OK;
     if (c->state.armed)
         td_tap_client_disarm(c, &why);
     client_pump_stop(c);
+    c->pumping = c->beating = false;
     write_rest(c);
+    c->ended = true;
     if (c->failed.code)
         why = c->failed;
-    rc = why.code ? td_fail(err, why.code, "%s", why.msg) : TD_OK;
+    return why.code ? td_fail(err, why.code, "%s", why.msg) : TD_OK;
+}
+
+int td_tap_client_close(struct td_tap_client *c, struct td_error *err)
+{
+    int rc;
+
+    if (!c)
+        return TD_OK;
+    rc = td_tap_client_end(c, err);
     free_client(c);
     return rc;
 }

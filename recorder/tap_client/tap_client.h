@@ -43,7 +43,11 @@ int td_tap_client_disarm(struct td_tap_client *c, struct td_error *err);
  * and write these steps. Call it once, when disarmed. requests : are sorted. c NULL is allowed. */
 void td_tap_client_name_rows(struct td_tap_client *c, struct td_rows_request *requests, size_t n);
 
-/* Disarm if need be, write what is left, disconnect. Returns the first failure of the client's
+/* Disarm if need be, and write what is left: after this td_tap_client_state() is final. Returns the
+ * first failure of the client's whole life. NULL is allowed. */
+int td_tap_client_end(struct td_tap_client *c, struct td_error *err);
+
+/* End as td_tap_client_end() does, unless that was called, and disconnect. Returns the first failure of the client's
  * whole life. NULL is allowed. */
 int td_tap_client_close(struct td_tap_client *c, struct td_error *err);
 

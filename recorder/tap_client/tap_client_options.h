@@ -32,11 +32,18 @@ struct td_tap_client_options {
     const char *wanted_layers;  /* --layers (layer_filter.h); NULL: all */
     volatile sig_atomic_t *dump_asked; /* a signal handler sets it to 1: dump the flight recorder's
                                           ring; reset to 0. NULL: never */
+    const volatile sig_atomic_t *stop; /* a signal handler sets it to other than 0: what is left in the
+                                          rings is read for a moment only. NULL: never */
+    int64_t rest_ms;            /* how long what the taps left behind is read, all in all; 0:
+                                   TD_TAP_CLIENT_REST_MS */
     int rings;                  /* calling threads per process; 0: 4, of a GPU 2 */
     bool every_step;            /* no op may be missed (--gemms all): a GPU gets a larger ring */
     int64_t ring_bytes;         /* of each ring; 0: 16 MiB, of a GPU 64, 256 with every_step. A
-                                   larger op (A and C together) is dropped, counted "ring" */
+                                   larger op (A and C together) is dropped, counted "ring". All
+                                   rings together take at most half of what --max-memory allows */
 };
+
+#define TD_TAP_CLIENT_REST_MS 60000  /* full rings, a slow disk: 2 x 256 MiB at 9 MB/s */
 
 enum td_tap_client_steps { TD_TAP_CLIENT_OFF, TD_TAP_CLIENT_SAMPLE, TD_TAP_CLIENT_ALL };
 #define TD_TAP_CLIENT_DEFAULT_PERCENT 10.0
@@ -64,6 +71,8 @@ struct td_tap_client_state {
     int processes, alive;       /* connected at open; still there */
     bool armed;
     int64_t ops_kept, ops_dropped, steps_kept;
+    int links_lost;             /* processes that ended or fell asleep while linked, or that were never
+                                   linked: their ops are missing, and nobody knows how many */
     int rings_broken;           /* that are not read any further: what came after is lost, and not counted */
     /* Of a GPU, while armed; all 0 without one: */
     int64_t launches;           /* of any kernel */

@@ -16,6 +16,7 @@
 #include "common/clock.h"
 #include "common/fs.h"
 #include "common/log.h"
+#include "common/memory.h"
 #include "recorder/tap_client/client_text.h"
 #include "recorder/tap_client/mapped_library.h"
 #include "recorder/tap_client/process_rank.h"
@@ -263,6 +264,8 @@ int client_tap_attach(struct client_tap *tap, uint32_t rings, uint64_t ring_byte
 
     if (fd < 0)
         return fd;
+    tap->booked = (int64_t)tap_memory_bytes(rings, ring_bytes);
+    td_memory_beside(tap->booked);
     tap->rings = rings;
     tap->ring_bytes = ring_bytes;
     rc = map_memory(tap, fd, err);
@@ -287,6 +290,7 @@ void client_tap_close(struct client_tap *tap)
         close(tap->fd);
     if (tap->code_fd >= 0)
         close(tap->code_fd);
+    td_memory_beside(-tap->booked);
     memset(tap, 0, sizeof *tap);
     tap->fd = tap->code_fd = -1;
 }

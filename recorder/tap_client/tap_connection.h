@@ -13,6 +13,7 @@
 #include "common/error.h"
 #include "recorder/tap/core/tap_proto.h"
 #include "recorder/tap_client/find_taps.h"
+#include "recorder/tap_client/name_index.h"
 
 struct client_sent_set;
 struct client_opaque_set;
@@ -25,6 +26,7 @@ struct client_ring {
                                                             sent; the index is the tap's id */
     struct client_opaque_set *opaque; uint32_t n_opaque;   /* read_weights.h: sets that cannot be
                                                               read */
+    struct client_index opaque_index; /* of `opaque`, by key */
     bool corrupt;                     /* it does not hold together: nothing more is read from it */
     uint64_t read, read_before;       /* bytes; those before client_drain_all() */
     struct tap_counter seen[TAP_COUNTS]; /* of shared->counts, as far as the ledger has them */
@@ -44,6 +46,7 @@ struct client_tap {
     struct tap_shared *shared;
     uint32_t rings;
     uint64_t ring_bytes;
+    int64_t booked;                   /* bytes of the shared memory, counted by common/memory.h */
     struct client_ring ring[TAP_MAX_RINGS];
     struct tap_counter seen[TAP_COUNTS]; /* of shared->counts, which threads without a ring use */
 };

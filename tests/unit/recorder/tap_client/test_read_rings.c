@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -444,6 +445,12 @@ static void *send_for_ever(void *arg)
     return NULL;
 }
 
+static bool is_entry(const void *list, uint32_t entry, const void *key)
+{
+    (void)list;
+    return entry == *(const uint32_t *)key;
+}
+
 static void test_endless_records(void **state)
 {
     const struct tap_step step = {.rec = {.size = 64, .type = TAP_REC_STEP, .tid = 1, .t_ns = 5}, .step = 9};
@@ -467,6 +474,56 @@ static void test_endless_records(void **state)
     assert_int_equal(b.l.state.rings_broken, 1);
     client_write_held(&b.l);           /* as the client's end does: it takes the steps that were held */
     bench_close(&b);
+}
+
+/* What is left when the time for it has passed, or a moment after a signal, is given up and said so. */
+static void rest_given_up(bool by_signal)
+{
+    const struct tap_step step = {.rec = {.size = 64, .type = TAP_REC_STEP, .tid = 1, .t_ns = 5}, .step = 9};
+    volatile sig_atomic_t stop = 2;
+    struct bench b;
+    size_t at;
+
+    bench_open(&b);
+    for (at = 0; at < RING; at += 64)
+        memcpy(b.data + at, &step, sizeof step);
+    atomic_store(&b.tap->ring[0].shared->head, RING);
+    b.l.opt.rest_ms = by_signal ? 3600000 : 1;
+    b.l.opt.stop = by_signal ? &stop : NULL;
+    b.l.rest_ns = by_signal ? 0 : 10000000; /* spent on another process */
+    client_drain_all(&b.l, b.tap);
+    assert_int_equal(b.tap->ring[0].corrupt, !by_signal); /* after a signal this little is still read */
+    assert_int_equal(b.l.state.rings_broken, !by_signal);
+    if (by_signal)
+        assert_true(b.l.rest_stopped && b.l.rest_most_ns < 60000000000);
+    else
+        assert_true(b.tap->ring[0].read < RING);
+    client_write_held(&b.l);
+    bench_close(&b);
+}
+
+static void test_rest_given_up(void **state)
+{
+    (void)state;
+    rest_given_up(false);
+    rest_given_up(true);
+}
+
+/* Names with one long beginning, more of them than are kept: each is found by its hash. */
+static void test_found_by_hash(void **state)
+{
+    struct client_index x = {0};
+    const uint32_t n = 5000;
+    uint32_t i;
+
+    (void)state;
+    assert_int_equal(client_index_find(&x, 1, NULL, NULL, NULL), CLIENT_INDEX_NONE);
+    for (i = 0; i < n; i++)
+        assert_true(client_index_add(&x, i / 2 * 0x10001, i)); /* two entries to a hash */
+    for (i = 0; i < n; i++)
+        assert_int_equal(client_index_find(&x, i / 2 * 0x10001, is_entry, NULL, &i), i);
+    assert_int_equal(client_index_find(&x, n * 0x10001, is_entry, NULL, &i), CLIENT_INDEX_NONE);
+    client_index_release(&x);
 }
 
 /* ---- a tap that goes on writing what it has sent ------------------------------------------- */
@@ -570,6 +627,7 @@ int main(void)
         cmocka_unit_test(test_unknown_rows),
         cmocka_unit_test(test_any_byte),
         cmocka_unit_test(test_sizes_beyond), cmocka_unit_test(test_endless_counts), cmocka_unit_test(test_endless_records),
+        cmocka_unit_test(test_rest_given_up), cmocka_unit_test(test_found_by_hash),
         cmocka_unit_test(test_scribbled_data), cmocka_unit_test(test_scribbled_records)};
 
     setenv("TD_LOG", "0", 1);         /* thousands of warnings are meant */
