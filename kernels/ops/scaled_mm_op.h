@@ -1,5 +1,6 @@
 /* scaled_mm_op.h - from a recorded op of kind "scaled_mm" to plain numbers: a product of 8-bit
- * numbers, and the scales that give them their size. SPDX-License-Identifier: Apache-2.0
+ * numbers, and the scales that give them their size.
+ * SPDX-License-Identifier: Apache-2.0
  *
  *     C = a_scales * w_scales * (A * W^T - azp * azp_adj) + bias
  *
@@ -8,11 +9,13 @@
  *   w        : [n, k], as a checkpoint has it; 8-bit floats if a is, else I8; rows ldw apart
  *   a_scales : F32, [1], [m], or with `block` [k / block rounded up, m]
  *   w_scales : F32, [1], [n], or with `block` [n / block, k / block], both rounded up
- *   azp_adj  : I32 [n], I8 only: the sums of W's columns; with the zero point already multiplied in
- * where there is no azp azp      : I32 [m]: the zero point of each row of A bias     : [n], any
- * float c        : [m, n] F16, BF16 or F32; rows ldc apart Integers are summed exactly. NaN in a
- * row of A gives NaN in that row of C alone. Source of the meaning: vLLM 0.26,
- * csrc/quantization/w8a8/cutlass/Epilogues.md. */
+ *   azp_adj  : I32 [n], I8 only: the sums of W's columns; without an azp, times the zero point
+ *   azp      : I32 [m]: the zero point of each row of A
+ *   bias     : [n], any float
+ *   c        : [m, n] F16, BF16 or F32; rows ldc apart
+ *
+ * Integers are summed exactly. NaN in a row of A gives NaN in that row of C alone. Source of the
+ * meaning: vLLM 0.26, csrc/quantization/w8a8/cutlass/Epilogues.md. */
 #ifndef TD_KERNELS_OPS_SCALED_MM_OP_H
 #define TD_KERNELS_OPS_SCALED_MM_OP_H
 

@@ -14,7 +14,8 @@
  *
  *   TD_GPU_MODEL_OPERATORS  layers are repacked and multiplied by operators of torch, as Machete's,
  *                           which launch the same kernels inside; lib_fake_torch.so must be loaded.
- *                           gptq_gemm: by that operator, with the weights as vLLM has them for it
+ *                           gptq_gemm: by that operator, with the weights as vLLM has them for it;
+ *                           scaled: by FP8 and INT8 (scaled_operators.h)
  *   TD_GPU_MODEL_DEVICE   number of the device, for a rank of a tensor-parallel server
  *   TD_GPU_MODEL_UNREAD   each step also launches a GEMM that no adapter can read */
 #include <dlfcn.h>
@@ -25,6 +26,7 @@
 #include "tests/helpers/fake_cuda/fake_api.h"
 #include "tests/helpers/fake_gptq.h"
 #include "tests/helpers/fake_torch.h"
+#include "tests/helpers/scaled_operators.h"
 
 #define MEMBER(name, member, args) int (*member) args;
 static struct { TD_CUDA_NEEDED(MEMBER) TD_CUDA_OPTIONAL(MEMBER) FAKE_CUDA_MORE(MEMBER) } cu;
@@ -41,6 +43,8 @@ static int n_layers;
 static uint64_t a, c, dequant_w, symmetric_zeros;
 static fake_torch_call_fn *torch_call; /* not NULL: layers are multiplied by operators of torch */
 static bool as_gptq_gemm;              /* which are gptq_gemm, not Machete's */
+static bool as_scaled;                 /* which are FP8 and INT8 */
+static struct scaled_layer scaled_layers[LAYERS];
 static void *context, *module, *stream;
 static unsigned seed;
 static struct { int rows; void *exec; } graphs[MAX_GRAPHS]; /* smallest first */
@@ -94,6 +98,12 @@ int gpu_model_layer(int n, int k, int groups, int v2, const uint32_t *qweight, c
 
     if (n_layers == LAYERS || n > MAX_SIZE || k > MAX_SIZE || !shuffled || td_exllama_shuffle(4, k, n, qweight, perm, shuffled, NULL))
         return 1;
+    if (as_scaled) {
+        free(shuffled);
+        l->n = n, l->k = k;
+        scaled_layers[n_layers] = scaled_layer_new(n_layers, n, k, upload);
+        return !scaled_layers[n_layers++].w;
+    }
     if (torch_call && !as_gptq_gemm) {
         uint64_t packed = prepack(n, k, qweight);
 
@@ -380,15 +390,17 @@ static int register_operators(void)
     td_torch_library library, cuda;
 
     as_gptq_gemm = !strcmp(getenv("TD_GPU_MODEL_OPERATORS"), "gptq_gemm");
+    as_scaled = !strcmp(getenv("TD_GPU_MODEL_OPERATORS"), "scaled");
     *(void **)&torch_call = dlsym(RTLD_DEFAULT, "fake_torch_call");
     if (!torch_call || !init || !init_impl || !def || !impl || !current || !zeros)
         return 3;
     *current = stream;
     symmetric_zeros = upload(memset(zeros, 0x77, MAX_SIZE * MAX_SIZE / 8), MAX_SIZE * MAX_SIZE / 8);
     free(zeros);
-    return init("_C", __FILE__, __LINE__, &library) || def(library, schemas[0]) || def(library, schemas[1]) || def(library, schemas[2]) ||
+    return init("_C", __FILE__, __LINE__, &library) || def(library, SCALED_MM) || def(library, SCALED_MM_AZP) || def(library, schemas[0]) || def(library, schemas[1]) || def(library, schemas[2]) ||
            init_impl("_C", "CUDA", __FILE__, __LINE__, &cuda) || impl(cuda, "machete_mm", mm_operator, 1) ||
-           impl(cuda, "machete_prepack_B", prepack_operator, 1) || impl(cuda, "gptq_gemm", gptq_operator, 1);
+           impl(cuda, "machete_prepack_B", prepack_operator, 1) || impl(cuda, "gptq_gemm", gptq_operator, 1) ||
+           impl(cuda, "cutlass_scaled_mm", scaled_operator, 1) || impl(cuda, "cutlass_scaled_mm_azp", scaled_operator, 1);
 }
 
 /* ---- steps --------------------------------------------------------------------------------------------------------------- */
@@ -411,7 +423,9 @@ int gpu_model_step(int rows)
         fill_activations(a, rows * layers[i].k);
         if (overflows >= 0 && i >= overflows)
             make_overflow(i, rows);
-        if (torch_call)
+        if (as_scaled)
+            rc |= scaled_multiply(&scaled_layers[i], rows, (unsigned char *)a, (void *)c, torch_call);
+        else if (torch_call)
             rc |= (as_gptq_gemm ? multiply_by_gptq_gemm : multiply)(&layers[i], rows);
         else
             rc |= rows > EXLLAMA_ROWS ? launch_dequantised(&layers[i], rows) : launch_rows(&layers[i], a, rows);
