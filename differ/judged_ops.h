@@ -47,6 +47,13 @@ struct td_judged_op_device {
 };
 
 /* One op. Strings are interned in the set: equal text, equal pointer. */
+/* What a change of format is worth. */
+enum td_format_change {
+    TD_FORMAT_NOTED,                    /* weights are rounded to 16 bits otherwise */
+    TD_FORMAT_ACCEPTED,                 /* the policy accepts it */
+    TD_FORMAT_UNDECIDED
+};
+
 struct td_judged_op {
     const char *fixture; int64_t op;    /* its origin: the recording that holds it, its number
                                            there */
@@ -88,6 +95,7 @@ struct td_judged_op {
     /* filled by td_op_decide() */
     enum td_op_result result;
     bool format_changed;
+    enum td_format_change format;
     char why[240];
     double limit, limit_of[TD_RMS_PARTS];
     double limit_rms;                   /* of the part that is over its limit, else the largest */

@@ -87,8 +87,9 @@ static void note_format(const struct td_numerics *n, struct td_lane *lane)
                  td_is((int64_t)n->format_changed), change);
     td_lane_note(lane, TD_NOT_JUDGED,
                  "largest relative distance to exact arithmetic: %.3g, before %.3g%s", now, was,
-                 n->undecided ? "; numerics.accept_format_change in a policy accepts the change"
-                              : " (the policy accepts the change)");
+                 n->format_undecided ? "; numerics.accept_format_change in a policy accepts the change"
+                 : n->format_accepted ? " (the policy accepts the change)"
+                                      : "");
 }
 
 void td_numerics_judge(const struct td_numerics *n, const struct td_judged_ops *candidate,

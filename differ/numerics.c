@@ -193,6 +193,8 @@ static void add_format(struct td_judged_group *g, const struct td_judged_op *op)
 {
     const struct td_op_error *base = td_op_baseline(op);
 
+    g->format_undecided += op->format == TD_FORMAT_UNDECIDED;
+    g->format_accepted += op->format == TD_FORMAT_ACCEPTED;
     if (!g->format_changed++) {
         g->old_rounding = td_op_baseline_rounding(op);
         g->new_rounding = op->act_rounding;
@@ -278,6 +280,8 @@ static void add_up_groups(struct td_numerics *n)
         n->compared_equal += g->compared_equal;
         n->departed += g->departed;
         n->format_changed += g->format_changed;
+        n->format_undecided += g->format_undecided;
+        n->format_accepted += g->format_accepted;
         had = g->judged + g->compared + g->not_compared;
         n->not_replayed += g->recorded > had ? g->recorded - had : 0;
     }

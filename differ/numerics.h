@@ -20,7 +20,7 @@ struct td_numerics {
     const struct td_judged_op *baseline_bad_first;
     size_t vary_as_baseline; /* ops that td_op_varies_as_baseline(); the group of the first */
     const struct td_judged_group *vary_as_baseline_first;
-    size_t format_changed;
+    size_t format_changed, format_undecided, format_accepted; /* the last two: of the first */
     /* Ops without a reference are not in the figures above, unless they crashed, hung, or gave
      * NaN where a number is due. */
     size_t compared, compared_equal, departed, not_compared;

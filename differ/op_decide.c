@@ -268,8 +268,16 @@ void td_op_rounding_change(const char *now, const char *was, char *out, size_t n
     snprintf(out, n, "%s; before: %s", a, b);
 }
 
-/* An op that is right by its own format, but the baseline has another one: undecided, unless the
- * policy accepts the change. */
+/* Does the kernel multiply A as it is, by weights that are exact or rounded to 16 bits? */
+static bool rounds_weights_at_most(const char *rounding)
+{
+    return !strcmp(rounding, "none") || !strncmp(rounding, "weight-", 7) ||
+           !strncmp(rounding, "zero-", 5);
+}
+
+/* An op that is right by its own format, but the baseline has another one. How weights are rounded
+ * to 16 bits is the kernel's own matter: it is noted. Any other change is undecided, unless the
+ * policy accepts it. */
 static bool decide_format(struct td_judged_op *op, const struct td_op_error *base,
                           const struct td_policy *policy)
 {
@@ -278,7 +286,13 @@ static bool decide_format(struct td_judged_op *op, const struct td_op_error *bas
 
     op->format_changed = strcmp(was, op->act_rounding) != 0 ||
                          (op->origin && strcmp(op->origin->kind, op->kind) != 0);
-    if (!op->format_changed || policy->accept_format_change)
+    if (!op->format_changed)
+        return false;
+    op->format = policy->accept_format_change ? TD_FORMAT_ACCEPTED : TD_FORMAT_UNDECIDED;
+    if (rounds_weights_at_most(was) && rounds_weights_at_most(op->act_rounding) &&
+        (!op->origin || !strcmp(op->origin->kind, op->kind)))
+        op->format = TD_FORMAT_NOTED;
+    if (op->format != TD_FORMAT_UNDECIDED)
         return false;
     td_op_rounding_change(op->act_rounding, was, change, sizeof change);
     td_op_set_result(op, TD_RESULT_UNDECIDED,

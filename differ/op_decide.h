@@ -35,6 +35,7 @@ struct td_judged_group {
     /* Ops without a reference, compared with another output. NaN compares as no departure. */
     size_t compared, compared_equal, departed, not_compared;
     double departs;                          /* their largest relative L2; NaN: not known */
+    size_t format_undecided, format_accepted; /* of the next */
     size_t format_changed;                   /* ops whose activations are rounded otherwise than the
                                                 baseline's */
     struct td_kernel_runs runs;              /* of all ops of this kind */

@@ -192,7 +192,7 @@ static void advise_on_ops(const struct td_comparison *c, struct td_jw *w)
                     varies && c->ops.n < FEW_OPS ? " " TD_MORE_RUNS : "");
         add_next(w, "name the old build: it shows what the old kernels give", td_buf_str(&command));
     }
-    if (c->lane[TD_LANE_OPS].asked && found->numerics.format_changed && found->numerics.undecided)
+    if (c->lane[TD_LANE_OPS].asked && found->numerics.format_undecided)
         add_next(w, "accept the other format: numerics.accept_format_change in a policy", NULL);
     td_buf_release(&command);
 }

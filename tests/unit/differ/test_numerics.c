@@ -395,6 +395,33 @@ static void test_the_format_of_the_baseline_build_counts(void **state)
     stop(&w);
 }
 
+/* Marlin rounds weights to 16 bits, exllama does not: each is judged by its own reference, and the change is noted. */
+static void test_weights_may_be_rounded_otherwise(void **state)
+{
+    static const char *const names[] = {"none", "weight-f16", "weight-bf16", "zero-f16"};
+    struct world w;
+    int i;
+
+    (void)state;
+    for (i = 0; i < 4; i++) {
+        start(&w);
+        add(&w, 0, 1, "ok", REC, REC, error_json(1, 1, 3, 0, NULL), 0);
+        w.now.op[0].act_rounding = names[i];
+        w.now.op[0].baseline_rounding = names[(i + 1) % 4];
+        assert_int_equal(finish(&w), TD_PASS);
+        assert_int_equal(w.n.format_changed, 1);
+        assert_true(lane_says(&w, "1 op is computed in another format"));
+        assert_false(lane_says(&w, "policy"));
+        stop(&w);
+    }
+    start(&w);                           /* it is judged all the same */
+    add(&w, 0, 1, "ok", REC, REC, error_json(50, 50, 3, 0, NULL), 0);
+    w.now.op[0].act_rounding = "weight-f16";
+    w.now.op[0].baseline_rounding = "none";
+    assert_int_equal(finish(&w), TD_REGRESSED);
+    stop(&w);
+}
+
 static void test_a_change_of_format_needs_the_policy(void **state)
 {
     struct world w;
@@ -479,7 +506,7 @@ int main(void)
         cmocka_unit_test(test_the_baseline_build_stands_over_the_recording),
         cmocka_unit_test(test_a_crash_without_reference_is_worse),
         cmocka_unit_test(test_the_format_of_the_baseline_build_counts),
-        cmocka_unit_test(test_a_change_of_format_needs_the_policy),
+        cmocka_unit_test(test_weights_may_be_rounded_otherwise), cmocka_unit_test(test_a_change_of_format_needs_the_policy),
         cmocka_unit_test(test_no_kernel_ran),
     };
 
