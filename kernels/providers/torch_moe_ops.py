@@ -32,6 +32,7 @@ class MoeMarlin(torch_gpu_ops.Plan):
         self.refuse_unless(op.get("a").dtype in ("F16", "BF16") and tiled, "F16 and BF16, N that are multiples of 64 and K of 128, or the reverse")
         self.refuse_unless(attrs["block_size"] in (8, 16, 32, 48, 64), "blocks of 8, 16, 32, 48 and 64 slots")
         self.refuse_unless(self.zeros is None or self.bits == 4, "zero points of 4 bits")
+        self.compiles += f" {attrs['block_size']} {self.group} {self.zeros is None}"
         if self.groups > 1:
             self.rounding = {"F16": "weight-f16", "BF16": "weight-bf16"}[op.get("a").dtype]
 
