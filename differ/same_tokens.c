@@ -19,7 +19,10 @@ const char *td_unlike_name(enum td_unlike u)
 
 /* ---- two answers ----------------------------------------------------------------------------- */
 
-struct bytes { const char *p; size_t n; };
+/* lost : what was taken off the end: bytes of a glyph that was cut, and U+FFFD */
+struct bytes { const char *p; size_t n, lost; };
+
+#define LOST_APART_MAX 3 /* bytes of a glyph that was cut, each of which may stand as one U+FFFD */
 
 /* Bytes at the end that begin a glyph of UTF-8 and do not complete it. */
 static size_t cut_glyph(const struct bytes *b)
@@ -37,18 +40,20 @@ static size_t cut_glyph(const struct bytes *b)
 }
 
 /* The text without a blank at its beginning, and without a glyph that was cut at its end, which some
- * servers hold back and others replace by U+FFFD. */
+ * servers hold back and others replace by U+FFFD.
+ * How many U+FFFD stand there is kept: no cut glyph makes many. */
 static struct bytes trimmed(const struct td_exchange *x)
 {
     static const char REPLACEMENT[] = "\xEF\xBF\xBD";
-    struct bytes b = {x->text ? x->text : "", x->text ? x->text_len : 0};
+    struct bytes b = {x->text ? x->text : "", x->text ? x->text_len : 0, 0};
 
     if (b.n && *b.p == ' ') {
         b.p++;
         b.n--;
     }
-    b.n -= cut_glyph(&b);
-    while (b.n >= 3 && !memcmp(b.p + b.n - 3, REPLACEMENT, 3))
+    b.lost = cut_glyph(&b);
+    b.n -= b.lost;
+    for (; b.n >= 3 && !memcmp(b.p + b.n - 3, REPLACEMENT, 3); b.lost++)
         b.n -= 3;
     return b;
 }
@@ -68,6 +73,8 @@ static bool same_text(const struct td_exchange *a, const struct td_exchange *b)
     const struct bytes p = trimmed(a), q = trimmed(b);
     const size_t n = p.n < q.n ? p.n : q.n, more = p.n + q.n - 2 * n;
 
+    if ((p.lost > q.lost ? p.lost - q.lost : q.lost - p.lost) > LOST_APART_MAX)
+        return false;
     return !memcmp(p.p, q.p, n) && (!more || (more <= STOP_MAX && n && has_stop_strings(a)));
 }
 

@@ -11,6 +11,8 @@
 
 #include "differ/same_tokens.h"
 
+#define FFFD "\xEF\xBF\xBD"
+
 #define N 40
 
 static int32_t ids[] = {5, 6, 7};
@@ -57,6 +59,12 @@ static void test_what_sound_servers_do_is_alike(void **state)
     assert_int_equal(compare(" a cat", "a cat", NULL), TD_ALIKE);
     assert_int_equal(compare("a \xF0\x9F\xA7", "a ", NULL), TD_ALIKE);         /* a cut glyph: kept */
     assert_int_equal(compare("a \xEF\xBF\xBD", "a \xF0\x9F", NULL), TD_ALIKE); /* ... or replaced */
+    assert_int_equal(compare("a", "a" FFFD FFFD FFFD, NULL), TD_ALIKE);   /* byte by byte */
+    assert_int_equal(compare("a", "a" FFFD FFFD FFFD FFFD, NULL), TD_OTHER_TEXT); /* no cut glyph */
+    assert_int_equal(compare("a" FFFD FFFD FFFD FFFD, "a", NULL), TD_OTHER_TEXT);
+    assert_int_equal(compare("a\xF0\x9F\x98", "a" FFFD FFFD FFFD FFFD FFFD FFFD FFFD, NULL), TD_OTHER_TEXT);
+    assert_int_equal(compare("a" FFFD FFFD FFFD FFFD FFFD, "a" FFFD FFFD FFFD FFFD FFFD FFFD, NULL),
+                     TD_ALIKE); /* both wrote bytes that are no text, and one held the last back */
     assert_int_equal(compare("caf\xC3\xA9", "caf\xC3\xA9", NULL), TD_ALIKE);
     assert_int_equal(compare("caf\xC3\xA9", "caf", NULL), TD_OTHER_TEXT);      /* a whole one */
     assert_int_equal(compare("a cat", "a cat\n\n", "{\"stop\":[\"\\n\\n\"]}"), TD_ALIKE);
