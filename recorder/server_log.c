@@ -37,6 +37,49 @@ static int choose_path(struct td_server_log *l, const char *asked, const char *o
                                    : td_fail(err, TD_ELIMIT, "%.100s...: path too long", l->path);
 }
 
+/* Open OUT.server.log, whose name anybody can guess who may write to that folder. A file that is
+ * there is written over if it is an earlier log: a plain file of ours, and of no other name. */
+static int open_default(const char *path, struct td_error *err)
+{
+    const int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW | O_NONBLOCK,
+                        0600);
+    const char *what = NULL;
+    struct stat st;
+
+    if (fd < 0)
+        what = errno == ELOOP ? "is a link" : errno == ENXIO ? "is no file" : strerror(errno);
+    else if (fstat(fd, &st))
+        what = strerror(errno);
+    else if (!S_ISREG(st.st_mode))
+        what = "is no file";
+    else if (st.st_uid != geteuid())
+        what = "is somebody else's";
+    else if (st.st_nlink != 1)
+        what = "has another name as well (a hard link)";
+    else if (fchmod(fd, 0600) || ftruncate(fd, 0) || fcntl(fd, F_SETFL, O_APPEND))
+        what = strerror(errno);
+    if (!what)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return td_fail(err, TD_EIO,
+                   "%s: cannot write the server's output there: %s; remove it, or name another file "
+                   "with --server-log",
+                   path, what);
+}
+
+/* Open the file that the user named: whatever it is, and as the umask says. */
+static int open_asked(const char *path, struct td_error *err)
+{
+    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666);
+
+    return fd >= 0 ? fd
+                   : td_fail(err, TD_EIO,
+                             "%s: cannot write the server's output there: %s; name another file with "
+                             "--server-log",
+                             path, strerror(errno));
+}
+
 int td_server_log_open(struct td_server_log *l, const char *asked, const char *out,
                        struct td_error *err)
 {
@@ -50,14 +93,12 @@ int td_server_log_open(struct td_server_log *l, const char *asked, const char *o
         rc = td_fs_mkdirs_above(l->path, err);
     if (rc)
         return rc;
-    /* ours is as private as the fixture; of a file that the user named the umask decides */
-    l->fd = open(l->path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOCTTY,
-                 l->by_default ? 0600 : 0666);
-    if (l->fd < 0)
-        return td_fail(err, TD_EIO,
-                       "%s: cannot write the server's output there: %s; name another file with "
-                       "--server-log",
-                       l->path, strerror(errno));
+    rc = l->by_default ? open_default(l->path, err) : open_asked(l->path, err);
+    if (rc < 0) {
+        l->path[0] = '\0';
+        return rc;
+    }
+    l->fd = rc;
     return TD_OK;
 }
 
@@ -118,7 +159,8 @@ void td_server_log_show(struct td_server_log *l)
     if (!*l->path || l->shown)
         return;
     l->shown = true;
-    fd = open(l->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    /* by its name only where the user gave that: at ours something else may stand by now */
+    fd = l->by_default ? fcntl(l->fd, F_DUPFD_CLOEXEC, 3) : open(l->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return;
     n = fstat(fd, &st) ? 0
