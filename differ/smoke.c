@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "common/json.h"
 #include "differ/stats.h"
@@ -60,6 +61,19 @@ static bool is_cut_short(const struct td_exchange *x, int32_t asked)
            tokens * 2 < asked;
 }
 
+/* Does the server say that it did not come to an end of the answer? */
+static bool is_broken_off(const struct td_exchange *x)
+{
+    static const char *const ENDS[] = {"abort", "aborted", "error", "failed", "cancelled", "canceled",
+                                       "timeout", "timed_out", "not_finished", "none"};
+    size_t i;
+
+    for (i = 0; x->finish_reason && i < sizeof ENDS / sizeof ENDS[0]; i++)
+        if (!strcasecmp(x->finish_reason, ENDS[i]))
+            return true;
+    return false;
+}
+
 static bool answer_is_sound(struct answer *a, struct td_smoke *s)
 {
     const struct td_exchange *x = a->x;
@@ -75,6 +89,12 @@ static bool answer_is_sound(struct answer *a, struct td_smoke *s)
     if (x->n_tokens == 0 && x->text_len == 0) {
         s->empty++;
         note_first(s, x, "the answer is empty");
+        return false;
+    }
+    if (is_broken_off(x)) {
+        snprintf(why, sizeof why, "it ends after %d tokens, and says \"%.20s\"", x->n_tokens,
+                 x->finish_reason);
+        note_first(s, x, why);
         return false;
     }
     if (is_cut_short(x, asked)) {
@@ -321,6 +341,32 @@ static void check_said(const struct td_exchange *xs, size_t n_xs, const struct a
     note_first(s, first, what);
 }
 
+/* A server need not offer to score answers. One that does, and fails, does not work. */
+static void check_scoring(const struct td_exchange *xs, size_t n_xs, struct td_smoke *s)
+{
+    size_t i, asked = 0, failed = 0;
+    const struct td_exchange *first = NULL;
+    char what[200];
+
+    for (i = 0; i < n_xs; i++) {
+        const enum td_scored outcome = td_scores_role(&xs[i]) ? td_scores_outcome(&xs[i]) : TD_SCORED;
+
+        asked += td_scores_role(&xs[i]);
+        if (outcome != TD_SCORED_FAILED && outcome != TD_SCORED_NAN)
+            continue;
+        failed++;
+        first = first ? first : &xs[i];
+    }
+    if (!first)
+        return;
+    snprintf(what, sizeof what, "%zu of %zu requests to score answers failed, the first: %.100s", failed,
+             asked, td_scores_outcome(first) == TD_SCORED_NAN ? "the server reports NaN"
+                    : first->error                            ? first->error
+                                                              : "no logprobs");
+    s->verdict = TD_REGRESSED;
+    note_first(s, first, what);
+}
+
 /* ---- speed, verdict -------------------------------------------------------------------------- */
 
 static void measure_speed(const struct answer *all, size_t n, struct td_smoke *s)
@@ -360,6 +406,7 @@ void td_smoke_check(const struct td_exchange *xs, size_t n_xs, struct td_smoke *
         check_loops(all, n, s);
         check_repeats(all, n, s);
         check_said(xs, n_xs, all, n, s);
+        check_scoring(xs, n_xs, s);
         measure_speed(all, n, s);
     }
     if (s->prompts == 0 || !s->reached)

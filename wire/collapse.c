@@ -51,10 +51,14 @@ int32_t td_collapse_asked(const cJSON *request)
 
 size_t td_collapse_visible(const char *text, size_t n)
 {
+    static const char REPLACEMENT[] = "\xEF\xBF\xBD"; /* what stands for bytes that are no text */
     size_t i, visible = 0;
 
     for (i = 0; text && i < n; i++)
-        visible += !isspace((unsigned char)text[i]);
+        if (n - i >= 3 && !memcmp(text + i, REPLACEMENT, 3))
+            i += 2;
+        else
+            visible += !isspace((unsigned char)text[i]) && !iscntrl((unsigned char)text[i]);
     return visible;
 }
 
@@ -282,6 +286,15 @@ static void rule_char_run(const struct judged_part *k)
              why);
 }
 
+static bool blanks(const char *text, size_t n)
+{
+    size_t i = 0;
+
+    while (i < n && isspace((unsigned char)text[i]))
+        i++;
+    return i == n;
+}
+
 /* vLLM's generate answers in token ids, without text. */
 static bool has_no_text(const struct td_exchange *x)
 {
@@ -302,7 +315,10 @@ static void rule_empty(const struct judged_part *k)
         snprintf(why, sizeof why, "%lld tokens and only %lld visible bytes", (long long)tokens,
                  (long long)visible);
     else
-        snprintf(why, sizeof why, "%lld tokens and %s", (long long)tokens, k->text_len ? "only blanks" : "no text");
+        snprintf(why, sizeof why, "%lld tokens and %s", (long long)tokens,
+                 !k->text_len                        ? "no text"
+                 : blanks(k->x->text, k->text_len) ? "only blanks"
+                                                     : "no text that can be read");
     add_sign(k, TD_COLLAPSE_EMPTY, k->text_len ? 0.5 : (double)tokens / EMPTY_TOKENS, 0,
              (int32_t)tokens, 0, why);
 }

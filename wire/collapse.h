@@ -65,7 +65,7 @@ bool td_collapse_error_names_nan(const char *error);
 /* The length that a request asked for, in tokens: max_tokens, or what the dialect calls it. 0: not
  * known. request NULL: not known. */
 int32_t td_collapse_asked(const cJSON *request);
-/* Bytes of the text that are no blanks. */
+/* Bytes of the text that can be read: no blanks, no control characters, no U+FFFD. */
 size_t td_collapse_visible(const char *text, size_t n);
 /* Judge one answer by itself. opt may be NULL. Never fails; no tokens and no text: NONE. */
 void td_collapse_check(const struct td_exchange *x, const struct td_collapse_options *opt, struct td_collapse *out);

@@ -277,6 +277,63 @@ static void test_reading_and_writing_agree(void **state)
     stop(w);
 }
 
+/* A server that says itself that it did not finish an answer, and one that ends it as servers do. */
+static void test_an_answer_comes_to_an_end(void **state)
+{
+    static const struct { const char *reason; bool ok; } CASES[] = {
+        {"abort", false}, {"error", false}, {"ABORT", false}, {"timeout", false}, {"cancelled", false},
+        {"stop", true}, {"tool_calls", true}, {"eos_token", true}, {"content_filter", true}};
+    char trouble[60];
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct world *w = sound();
+
+        w->xs[1].finish_reason = (char *)(uintptr_t)CASES[i].reason;
+        snprintf(trouble, sizeof trouble, "and says \"%s\"", CASES[i].reason);
+        expect(w, CASES[i].ok ? NULL : trouble);
+        assert_int_equal(w->s.ok, CASES[i].ok ? 4 : 3);
+        stop(w);
+    }
+}
+
+static void test_a_server_that_fails_to_score(void **state)
+{
+    struct world *w = scored(0.05);
+    struct td_exchange *q = &w->xs[5];
+
+    (void)state;
+    q->n_scores = 0;
+    q->error = (char *)(uintptr_t) "HTTP 500";
+    q->error_kind = (char *)(uintptr_t) "http";
+    q->http_status = 500;
+    expect(w, "1 of 1 requests to score answers failed, the first: HTTP 500");
+    q->error = (char *)(uintptr_t) "HTTP 400"; /* not offered */
+    q->http_status = 400;
+    expect(w, NULL);
+    stop(w);
+}
+
+/* What stands for bytes that are no text is no text. */
+static void test_text_of_replacements(void **state)
+{
+    static const char mark[] = "\xEF\xBF\xBD";
+    struct world *w = sound();
+    char broken[LEN * 3];
+    size_t i, k;
+
+    (void)state;
+    for (i = 0; i < sizeof broken; i++)
+        broken[i] = mark[i % 3];
+    for (k = 0; k < w->n; k++) {
+        w->xs[k].text = broken;
+        w->xs[k].text_len = sizeof broken;
+    }
+    expect(w, "only 0 visible bytes");
+    stop(w);
+}
+
 static void test_what_was_trouble_stays_trouble(void **state)
 {
     struct world *w = sound();
@@ -311,6 +368,9 @@ int main(void)
         cmocka_unit_test(test_a_server_that_is_unsure_of_all_its_words),
         cmocka_unit_test(test_a_repeated_prompt_gets_the_same_answer),
         cmocka_unit_test(test_reading_and_writing_agree),
+        cmocka_unit_test(test_an_answer_comes_to_an_end),
+        cmocka_unit_test(test_a_server_that_fails_to_score),
+        cmocka_unit_test(test_text_of_replacements),
         cmocka_unit_test(test_what_was_trouble_stays_trouble),
     };
 

@@ -249,6 +249,7 @@ static void hardly_any_text_is_counted_against_tokens(void **state)
     expect_filled(&x, false); /* too short to tell */
     assert_int_equal(td_collapse_visible(" a\n b\t", 6), 2);
     assert_int_equal(td_collapse_visible(NULL, 0), 0);
+    assert_int_equal(td_collapse_visible("a\xEF\xBF\xBD\xEF\xBF\xBD\x01" "b\xEF\xBF", 11), 4);
 }
 
 static void after_eos_nothing_counts(void **state)
