@@ -5,11 +5,28 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "format/redact_words.h"
+
 #define COMPILE_MS 300000 /* a driver that finds no code for its GPU compiles PTX: 20 s for vLLM's Marlin on an H100 */
 
 static char *const *env_or_null(const struct td_arg_list *env)
 {
     return env->n ? (char *const *)env->item : NULL;
+}
+
+/* Append "NAME=VALUE", without what is a secret by its name or its form: it goes to the disk and into
+ * reports. A text that is too long to be looked at as a whole is left out. */
+static size_t add_variable(char *out, size_t n, const char *between, const char *item)
+{
+    enum td_expect expect = TD_EXPECT_NOTHING;
+    char copy[4096];
+    const size_t len = strlen(item);
+
+    if (len >= sizeof copy)
+        return (size_t)snprintf(out, n, "%s%.*s=...", between, (int)strcspn(item, "="), item);
+    memcpy(copy, item, len + 1);
+    td_redact_command_word(&expect, copy, len);
+    return (size_t)snprintf(out, n, "%s%s", between, copy);
 }
 
 /* Name a build for reports: by its own description (else, where --build-env set something, by its
@@ -20,7 +37,7 @@ static void name_build(char *out, size_t n, const char *words, const char *provi
     int i;
 
     for (i = 0; i < env->n && used < n; i++)
-        used += (size_t)snprintf(out + used, n - used, "%s%s", i ? " " : ", with ", env->item[i]);
+        used += add_variable(out + used, n - used, i ? " " : ", with ", env->item[i]);
 }
 
 /* Our own kernels as --provider (cpu, ref, simt) concern the candidate alone; any other provider names

@@ -41,7 +41,7 @@ replayer: common common/desc format wire model kernels/adapters kernels/gpucode 
 report: common
 differ: common common/desc report format wire
 fixture: common common/desc format report wire
-gate: common report
+gate: common format report
 demo/server: common model kernels/abi
 driver: common
 """
