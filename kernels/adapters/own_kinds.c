@@ -1,0 +1,36 @@
+/* own_kinds.c - the kinds of op that a row of one's own may describe.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/adapters/own_kinds.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* Layouts: nk and kn, a row of W for each output or for each input; gptq, as a GPTQ checkpoint. */
+static const struct td_own_kind kinds[] = {
+    {.name = "gemm",
+     .roles = {"a", "w", "bias"},
+     .n_needed = 2,
+     .layouts = {"nk", "kn"},
+     .roundings = {"none"}},
+    {.name = "gptq_gemm",
+     .roles = {"a", "qweight", "scales", "qzeros", "g_idx", "bias"},
+     .n_needed = 3,
+     .layouts = {"gptq", "unknown"},
+     .roundings = {"none", "weight", "weight-f16", "weight-bf16", "uint8-token"},
+     .quantised = true},
+};
+
+const struct td_own_kind *td_own_kind_at(int i)
+{
+    return i >= 0 && (size_t)i < sizeof kinds / sizeof *kinds ? &kinds[i] : NULL;
+}
+
+int td_own_kind_role(const struct td_own_kind *kind, const char *role)
+{
+    int i;
+
+    for (i = 0; i < TD_OWN_ROLES && kind->roles[i]; i++)
+        if (!strcmp(kind->roles[i], role))
+            return i;
+    return -1;
+}
