@@ -80,6 +80,8 @@ static const struct td_arg table[] = {
     {"layers", 0, TD_ARG_STR, &given.o.layers, "LIST",
      "record ops of these layers only, by number or part of the name: "
      "0-3,mlp.down_proj,8.*_proj", 0, 0},
+    {"ops", 0, TD_ARG_STR, &given.o.ops, "FILE",
+     "record operators of your own, too: what this file says of them (docs/own-operators.md)", 0, 0},
     {"flight", 0, TD_ARG_MAYBE, &given.o.flight, "[=MB]",
      "on a GPU: dump what led to a bad output, a collapsed answer or SIGUSR1, from "
      "a ring of MB (default 256)", 1, 65536},
@@ -209,6 +211,8 @@ static int check(struct td_record_options *o, struct td_error *err)
         rc = td_record_options_gemms(o->gemms, o, err);
     if (!rc)
         rc = td_record_options_scores(given.scores, o, err);
+    if (!rc)
+        rc = td_record_options_ops(o, err);
     if (!rc)
         rc = td_record_options_check(o, err);
     if (!rc)

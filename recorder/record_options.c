@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/fs.h"
 #include "recorder/tap_client/layer_filter.h"
 #include "recorder/tap_client/server_env.h"
 #include "wire/scores.h"
@@ -67,6 +68,19 @@ int td_record_options_graphs(bool graphs, bool starts, struct td_record_options 
     return TD_OK;
 }
 
+int td_record_options_ops(struct td_record_options *opt, struct td_error *err)
+{
+    static struct td_own_file file;
+    char why[TD_PATH_MAX + 300];
+
+    if (!opt->ops)
+        return TD_OK;
+    if (!td_own_file_read(opt->ops, &file, why, sizeof why))
+        return td_fail(err, TD_EINVAL, "--ops %s", why);
+    opt->own = &file;
+    return TD_OK;
+}
+
 /* A sample must not disturb the server. Who asks for all gets all, unless they name a budget. */
 static int64_t budget_of(const struct td_record_options *opt)
 {
@@ -84,6 +98,8 @@ static int check_with_gemms(struct td_record_options *opt, struct td_error *err)
         return td_fail(err, TD_EINVAL, "--all-ops and --gemms off exclude each other");
     if (opt->flight && off)
         return td_fail(err, TD_EINVAL, "--flight and --gemms off exclude each other");
+    if (opt->ops && off)
+        return td_fail(err, TD_EINVAL, "--ops and --gemms off exclude each other");
     if (opt->layers && off)
         return td_fail(err, TD_EINVAL, "--layers and --gemms off exclude each other");
     return opt->layers ? td_layer_filter_check(opt->layers, err) : TD_OK;

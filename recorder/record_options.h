@@ -9,11 +9,13 @@
 
 #include "common/args.h"
 #include "common/error.h"
+#include "kernels/adapters/own_file.h"
 #include "recorder/tap_client/tap_client_options.h"
 #include "wire/api.h"
 
 struct td_record_options {
-    const char *server, *out, *suite, *model, *gemms, *tap_socket, *checkpoint, *layers;
+    const char *server, *out, *suite, *model, *gemms, *tap_socket, *checkpoint, *layers, *ops;
+    const struct td_own_file *own; /* what --ops names, read; NULL: nothing */
     enum td_api_kind api;
     int64_t repeat, tapped_repeat, concurrency, max_tokens, logprobs, seed;
     int64_t scores;               /* answers to have scored, 0: none */
@@ -46,6 +48,8 @@ int td_record_options_scores(const char *text, struct td_record_options *opt, st
  * server is started with these options (--run, or --tap-env). TD_EINVAL: it is not. */
 int td_record_options_graphs(bool graphs, bool starts, struct td_record_options *opt,
                              struct td_error *err);
+/* Read the file of --ops into own, if one is given. TD_EINVAL, with a sentence that names the line. */
+int td_record_options_ops(struct td_record_options *opt, struct td_error *err);
 /* Complete mode and gemms_required, and check that the options go together. After the functions
  * above. TD_EINVAL, with a sentence that names the two options. */
 int td_record_options_check(struct td_record_options *opt, struct td_error *err);

@@ -55,6 +55,8 @@ static struct td_tap_client_options client_options(const struct td_recording *r)
                                       .weights_by_reference = o->weights_by_reference,
                                       .no_code = o->no_code,
                                       .wanted_layers = o->layers,
+                                      .rows = o->own ? o->own->text : NULL,
+                                      .n_rows = o->own ? o->own->n : 0,
                                       .every_step = o->mode.steps == TD_TAP_CLIENT_ALL,
                                       .dump_asked = o->dump_asked,
                                       .stop = r->stop};
@@ -115,7 +117,7 @@ static void say_no_gemm(const struct td_tap_client_state *ops)
     if (ops->operators)
         td_log(TD_LOG_WARN, "record",
                "the tap is in the server, but recorded no GEMM: operators of torch, most of all "
-               "%s, are counted by name only",
+               "%s, are counted by name only; --ops FILE can describe them (docs/own-operators.md)",
                ops->most_called);
     else
         td_log(TD_LOG_WARN, "record",

@@ -22,6 +22,8 @@
     ENTRY("gptq_gemm", "machete", td_identify_machete)            /* identify_machete.c */    \
     ENTRY("moe_gemm", "marlin", td_identify_moe_marlin)           /* identify_moe.c */        \
     ENTRY("gptq_gemm", "awq", td_identify_awq)                    /* identify_awq.c */        \
+    ENTRY("gptq_gemm", "gptq", td_identify_own_gptq)              /* identify_own.c */        \
+    ENTRY("gemm", "kn", td_identify_own_kn)                       /* identify_own.c */        \
     ENTRY("gemm", "checkpoint", td_identify_float)                /* identify_float.c */      \
     ENTRY("gemm", NULL, td_identify_float_opaque)                 /* identify_float.c */      \
     ENTRY("scaled_mm", "checkpoint", td_identify_scaled)          /* identify_scaled.c */     \

@@ -93,6 +93,11 @@ static int share_memory(const struct td_tap_client *c, struct client_tap *tap, i
     return client_tap_attach(tap, (uint32_t)rings, fit_ring(rings, bytes, processes), err);
 }
 
+static int send_rows(const struct td_tap_client *c, struct client_tap *tap, struct td_error *err)
+{
+    return c->opt.rows ? client_tap_send_rows(tap, c->opt.rows, c->opt.n_rows, err) : TD_OK;
+}
+
 static int check_rings(const struct td_tap_client_options *o, struct td_error *err)
 {
     if (o->rings <= (int)TAP_MAX_RINGS &&
@@ -118,7 +123,7 @@ static int connect_all(struct td_tap_client *c, const struct client_found *found
         struct td_error why = {0};
 
         rc = client_tap_greet(tap, &found[i], &why);
-        if (!rc && (rc = share_memory(c, tap, n, &why)))
+        if (!rc && ((rc = share_memory(c, tap, n, &why)) || (rc = send_rows(c, tap, &why))))
             client_tap_close(tap);
         if (!rc)
             c->n++;

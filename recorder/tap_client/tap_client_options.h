@@ -29,6 +29,8 @@ struct td_tap_client_options {
     bool weights_by_reference;  /* weights that match the checkpoint: store a reference only.
                                    Default: the bytes, once, as well */
     bool no_code;               /* do not store the code of the recorded GPU kernels */
+    const char *rows; size_t n_rows; /* --ops: what the user says of operators (checked text); NULL:
+                                        nothing */
     const char *wanted_layers;  /* --layers (layer_filter.h); NULL: all */
     volatile sig_atomic_t *dump_asked; /* a signal handler sets it to 1: dump the flight recorder's
                                           ring; reset to 0. NULL: never */

@@ -277,6 +277,34 @@ int client_tap_attach(struct client_tap *tap, uint32_t rings, uint64_t ring_byte
     return rc;
 }
 
+/* A file in memory that holds these bytes. Returns its descriptor; < 0: TD_E*. */
+static int make_rows_file(const char *rows, size_t n, struct td_error *err)
+{
+    int fd = memfd_create("tapedeck-rows", MFD_CLOEXEC);
+
+    if (fd >= 0 && pwrite(fd, rows, n, 0) == (ssize_t)n)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return td_fail(err, TD_EIO, "cannot hand %zu bytes of rows on to the tap: %s", n,
+                   strerror(errno));
+}
+
+int client_tap_send_rows(struct client_tap *tap, const char *rows, size_t n, struct td_error *err)
+{
+    struct tap_msg m = {.type = TAP_ROWS, .ring_bytes = n}, reply;
+    int fd = make_rows_file(rows, n, err), rc = TD_OK;
+
+    if (fd < 0)
+        return fd;
+    if (send_message(tap, &m, fd))
+        rc = td_fail(err, TD_EIO, "process %d is gone, and the tap with it", (int)tap->pid);
+    if (!rc)
+        rc = receive_message(tap, &reply, ATTACH_MS, err);
+    close(fd);
+    return rc;
+}
+
 void client_tap_close(struct client_tap *tap)
 {
     uint32_t i;

@@ -60,6 +60,9 @@ int client_tap_greet(struct client_tap *tap, const struct client_found *at, stru
 int client_tap_attach(struct client_tap *tap, uint32_t rings, uint64_t ring_bytes,
                       struct td_error *err);
 
+/* Send the rows that the user wrote, a text of n bytes. TD_EPROTO: the tap does not take them. */
+int client_tap_send_rows(struct client_tap *tap, const char *rows, size_t n, struct td_error *err);
+
 /* Send m, and wait for the reply. TD_EIO: the process is gone; TD_ETIMEOUT; TD_EPROTO: the tap
  * refuses. */
 int client_tap_ask(struct client_tap *tap, struct tap_msg *m, struct tap_msg *reply, int timeout_ms,

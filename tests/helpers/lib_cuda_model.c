@@ -15,7 +15,8 @@
  *   TD_GPU_MODEL_OPERATORS  layers are repacked and multiplied by operators of torch, as Machete's,
  *                           which launch the same kernels inside; lib_fake_torch.so must be loaded.
  *                           gptq_gemm: by that operator, with the weights as vLLM has them for it;
- *                           scaled: by FP8 and INT8 (scaled_operators.h)
+ *                           scaled: by FP8 and INT8 (scaled_operators.h);
+ *                           mine: by those of lib_own_operators.so, which must be loaded too
  *   TD_GPU_MODEL_DEVICE   number of the device, for a rank of a tensor-parallel server
  *   TD_GPU_MODEL_UNREAD   each step also launches a GEMM that no adapter can read */
 #include <dlfcn.h>
@@ -41,6 +42,7 @@ enum { LAYERS = 64, MAX_ROWS = 128, EXLLAMA_ROWS = 50, MAX_SIZE = 4096 };
 static struct layer { int n, k, groups; uint8_t v2; uint64_t qweight, qzeros, scales, perm; } layers[LAYERS];
 static int n_layers;
 static uint64_t a, c, dequant_w, symmetric_zeros;
+static bool are_mine;                  /* layers are multiplied by mine::w4a16_gemm and mine::linear */
 static fake_torch_call_fn *torch_call; /* not NULL: layers are multiplied by operators of torch */
 static bool as_gptq_gemm;              /* which are gptq_gemm, not Machete's */
 static bool as_scaled;                 /* which are FP8 and INT8 */
@@ -103,6 +105,13 @@ int gpu_model_layer(int n, int k, int groups, int v2, const uint32_t *qweight, c
         l->n = n, l->k = k;
         scaled_layers[n_layers] = scaled_layer_new(n_layers, n, k, upload);
         return !scaled_layers[n_layers++].w;
+    }
+    if (are_mine) {
+        *l = (struct layer){n, k, groups, 0, upload(qweight, (size_t)(k / 8 * n) * 4), upload(qzeros, (size_t)(groups * n / 8) * 4),
+                            upload(scales, (size_t)(groups * n) * 2), 0};
+        free(shuffled);
+        n_layers++;
+        return !l->qweight || !l->qzeros || !l->scales;
     }
     if (torch_call && !as_gptq_gemm) {
         uint64_t packed = prepack(n, k, qweight);
@@ -375,6 +384,34 @@ static int multiply(const struct layer *l, int rows)
     return rc;
 }
 
+/* A layer; and, beside the first one, a product by a plain matrix, for which its scales serve. */
+static int multiply_mine(const struct layer *l, int rows)
+{
+    double eps = 0.5;
+    struct fake_torch_tensor *x = new_matrix(rows, l->k, TD_TORCH_F16, a), *w = new_matrix(l->k / 8, l->n, TD_TORCH_I32, l->qweight),
+                             *s = new_matrix(l->groups, l->n, TD_TORCH_F16, l->scales),
+                             *z = new_matrix(l->groups, l->n / 8, TD_TORCH_I32, l->qzeros), *y = new_matrix(rows, l->n, TD_TORCH_F16, c);
+    td_torch_value stack[9] = {(uintptr_t)x, (uintptr_t)w, (uintptr_t)s, (uintptr_t)z, (uint64_t)(l->k / l->groups), 1, 0, 0, (uintptr_t)y};
+    int rc;
+
+    memcpy(&stack[6], &eps, sizeof eps);
+    rc = torch_call("mine::w4a16_gemm", "CUDA", stack, 9, 0);
+    if (l == layers) {
+        struct fake_torch_tensor *matrix = new_matrix(l->groups, l->n, TD_TORCH_F16, l->scales), *in = new_matrix(rows, l->groups, TD_TORCH_F16, a);
+        td_torch_value plain[4] = {(uintptr_t)in, (uintptr_t)matrix, (uintptr_t)y, 0};
+
+        rc |= torch_call("mine::linear", "CUDA", plain, 4, 0);
+        free(matrix);
+        free(in);
+    }
+    free(x);
+    free(w);
+    free(s);
+    free(z);
+    free(y);
+    return rc;
+}
+
 static int register_operators(void)
 {
     static const char *const schemas[] = {
@@ -395,6 +432,9 @@ static int register_operators(void)
     if (!torch_call || !init || !init_impl || !def || !impl || !current || !zeros)
         return 3;
     *current = stream;
+    are_mine = !strcmp(getenv("TD_GPU_MODEL_OPERATORS"), "mine");
+    if (are_mine)
+        return free(zeros), 0;
     symmetric_zeros = upload(memset(zeros, 0x77, MAX_SIZE * MAX_SIZE / 8), MAX_SIZE * MAX_SIZE / 8);
     free(zeros);
     return init("_C", __FILE__, __LINE__, &library) || def(library, SCALED_MM) || def(library, SCALED_MM_AZP) || def(library, schemas[0]) || def(library, schemas[1]) || def(library, schemas[2]) ||
@@ -425,6 +465,8 @@ int gpu_model_step(int rows)
             make_overflow(i, rows);
         if (as_scaled)
             rc |= scaled_multiply(&scaled_layers[i], rows, (unsigned char *)a, (void *)c, torch_call);
+        else if (are_mine)
+            rc |= multiply_mine(&layers[i], rows);
         else if (torch_call)
             rc |= (as_gptq_gemm ? multiply_by_gptq_gemm : multiply)(&layers[i], rows);
         else

@@ -27,6 +27,18 @@ void tap_fronts_set_awake(bool awake)
             (*f)->set_awake(awake);
 }
 
+const char *tap_fronts_set_rows(const char *text, size_t n)
+{
+    const char *first = NULL;
+
+    FOR_EACH_FRONT(f) {
+        const char *s = (*f)->set_rows ? (*f)->set_rows(text, n) : NULL;
+
+        first = first ? first : s;
+    }
+    return first;
+}
+
 const char *tap_fronts_start(void)
 {
     const char *first = NULL;

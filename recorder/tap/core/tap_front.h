@@ -27,6 +27,9 @@ struct tap_front {
     /* True: this front has seen calls. Then library[n]: where the real functions live; build[n]:
      * how that build describes itself, "" when it does not. */
     bool (*describe)(char *library, char *build, size_t n);
+    /* Rows that the user wrote (record --ops): take this text, which is borrowed, in place of the
+     * last one. NULL: there is none any more. Returns NULL, or why not. The tap is asleep. */
+    const char *(*set_rows)(const char *text, size_t n);
     /* The tap was armed just now. Returns NULL, or a sentence for the user: why calls will not be
      * seen. */
     const char *(*start)(void);
@@ -58,6 +61,7 @@ extern _Atomic bool tap_gpu_launches_seen;
 /* ---- for the core: the same of all fronts ---------------------------------------------------- */
 
 void tap_fronts_set_awake(bool awake);
+const char *tap_fronts_set_rows(const char *text, size_t n); /* the first sentence, or NULL */
 const char *tap_fronts_start(void);   /* the first sentence that one returned, or NULL */
 void tap_fronts_stop(int wait_ms);
 void tap_fronts_tick(void);           /* while armed: stops at a front that put the tap to sleep */

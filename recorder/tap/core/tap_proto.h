@@ -29,7 +29,7 @@
 #include "common/desc/weight_fingerprint.h"
 
 #define TAP_MAGIC 0x50415444u /* "DTAP" */
-#define TAP_VERSION 10u       /* both sides must be equal */
+#define TAP_VERSION 11u       /* both sides must be equal */
 #define TAP_PAGE 4096u
 #define TAP_MAX_RINGS 64u
 #define TAP_MIN_RING_BYTES (64u << 10)
@@ -41,12 +41,14 @@
 #define TAP_REFUSABLE_SETS 16384u  /* sets of weights of a ring that the recorder can refuse; ops of
                                     * higher numbers are sent, and dropped by the recorder */
 #define TAP_FRONTS 64
+#define TAP_MAX_ROWS_TEXT (64u << 10) /* bytes of the rows that the user wrote (ROWS); their file
+                                       * comes as SCM_RIGHTS */
 #define TAP_BEAT_MS 100            /* in this time the recorder moves the heartbeat twice */
 #define TAP_DEAD_MS 1500           /* so long without a heartbeat: the tap goes to sleep */
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-enum tap_msg_type { TAP_GREETING = 1, TAP_ATTACH, TAP_ARM, TAP_DISARM, TAP_REPLY, TAP_DUMP };
+enum tap_msg_type { TAP_GREETING = 1, TAP_ATTACH, TAP_ARM, TAP_DISARM, TAP_REPLY, TAP_DUMP, TAP_ROWS };
 enum tap_status { TAP_OK = 0, TAP_BAD_VERSION, TAP_BUSY, TAP_REFUSED };
 
 /* One layout for all messages; fields that a type does not use are zero. The first two fields never
@@ -56,7 +58,7 @@ struct tap_msg {
     uint32_t type, status;         /* enum tap_msg_type, enum tap_status */
     uint32_t rings;                /* ATTACH: how many; the memory comes as SCM_RIGHTS */
     uint32_t mode;                 /* ARM: enum tap_mode; DUMP: enum tap_dump_reason */
-    uint64_t ring_bytes;           /* ATTACH: of each ring */
+    uint64_t ring_bytes;           /* ATTACH: of each ring; ROWS: of the text */
     uint32_t percent_ppm;          /* ARM, sampling: share of steps in millionths */
     uint32_t generation;           /* REPLY to ARM: number of this arm */
     uint32_t kinds;                /* ARM: enum tap_kinds */

@@ -20,6 +20,7 @@
 #include "recorder/tap/core/tap_memory.h"
 #include "recorder/tap/core/tap_plan.h"
 #include "recorder/tap/core/tap_ring_slot.h"
+#include "recorder/tap/core/tap_rows.h"
 #include "recorder/tap/core/tap_socket.h"
 #include "recorder/tap/core/tap_time.h"
 
@@ -85,6 +86,9 @@ static void serve_message(const struct tap_msg *m, int fd)
     case TAP_ATTACH:
         why = tap_plan.shared ? "memory is there already" : tap_memory_attach(fd, m);
         break;
+    case TAP_ROWS:
+        why = tap_armed() ? "the tap is armed" : tap_rows_take(fd, m->ring_bytes);
+        break;
     case TAP_ARM:
         why = serve_arm(m, &remark);
         break;
@@ -143,6 +147,7 @@ static void drop_peer(void)
     while (!tap_ring_slots_are_idle())
         tap_sleep_ms(20); /* a thread of the server is still writing: the memory must stay */
     tap_memory_unmap();
+    tap_rows_drop();
     tap_own_fd_close(&peer);
 }
 

@@ -7,6 +7,7 @@
 #include "recorder/tap/core/tap.h"
 #include "recorder/tap/torch/torch_call.h"
 #include "recorder/tap/torch/torch_library.h"
+#include "recorder/tap/torch/torch_own_rows.h"
 
 #define REPORT_NS 1000000000LL        /* counts go over so often */
 
@@ -33,6 +34,31 @@ static void report(void)
     reported_ns = tap_now();
 }
 
+/* Why an operator of which the user wrote a row is not recorded; NULL: each is. */
+static const char *own_unseen(char *text, size_t size)
+{
+    const struct tap_torch_row *row;
+    char why[160];
+    int i;
+
+    for (i = 0; tap_torch_was_called() && (row = tap_torch_own_at(i)); i++) {
+        const struct tap_torch_operator *o = tap_torch_operator_named(row->name, "CUDA");
+        const struct tap_torch_schema *schema = o ? atomic_load(&o->schema) : NULL;
+
+        if (o && atomic_load(&o->meaning))
+            continue;
+        if (schema)
+            tap_torch_own_say_why(row, schema, why, sizeof why);
+        else
+            snprintf(why, sizeof why, "%s",
+                     o ? "its schema is not known"
+                       : "no library has registered it for CUDA by torch's stable C ABI");
+        snprintf(text, size, "--ops: the row of %s fits nothing here: %s", row->name, why);
+        return text;
+    }
+    return NULL;
+}
+
 /* Why operators are not seen, or not all; NULL: they are. */
 static const char *unseen(void)
 {
@@ -42,6 +68,8 @@ static const char *unseen(void)
 
     if (tap_torch_refused())
         return tap_torch_refused();
+    if (own_unseen(text, sizeof text))
+        return text;
     if (unfit)
         snprintf(text, sizeof text,
                  "%s has other arguments in this server than the tap knows: its calls are counted, "
@@ -67,6 +95,14 @@ static const char *start(void)
     }
     reported_ns = tap_now();
     return unseen();
+}
+
+static const char *set_rows(const char *text, size_t n)
+{
+    const char *why = tap_torch_own_set(text, n);
+
+    tap_torch_operators_mean_again();
+    return why;
 }
 
 static void tick(void)
@@ -97,6 +133,7 @@ static bool describe(char *library, char *build, size_t n)
 TAP_FRONT(torch) = {.name = "torch",
                     .set_awake = tap_torch_set_awake,
                     .describe = describe,
+                    .set_rows = set_rows,
                     .start = start,
                     .tick = tick,
                     .stop = stop};

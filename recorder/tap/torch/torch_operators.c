@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "recorder/tap/torch/torch_own_rows.h"
+
 struct definition {
     char name[TAP_OPERATOR];
     const struct tap_torch_schema *schema; /* NULL: it could not be read */
@@ -63,14 +65,24 @@ static const struct definition *find_definition(const char *name)
     return NULL;
 }
 
-static void set_schema(struct tap_torch_operator *o, const struct tap_torch_schema *schema)
+/* A row of the user's counts, where there is one, else the tap's own. */
+static void set_meaning(struct tap_torch_operator *o, const struct tap_torch_schema *schema)
 {
-    const struct tap_torch_meaning *m =
-        schema && !strcmp(o->key, "CUDA") ? tap_torch_meaning_of(o->name, schema) : NULL;
+    const struct tap_torch_meaning *own = NULL, *m;
+    bool named = false;
 
-    atomic_store(&o->schema, schema);
+    if (schema && !strcmp(o->key, "CUDA"))
+        own = tap_torch_own_meaning(o->name, schema, &named);
+    m = named ? own : o->built_in;
     atomic_store(&o->meaning, m);
     atomic_store(&o->repacks, m && m->row->does == TAP_TORCH_REPACKS);
+}
+
+static void set_schema(struct tap_torch_operator *o, const struct tap_torch_schema *schema)
+{
+    o->built_in = schema && !strcmp(o->key, "CUDA") ? tap_torch_meaning_of(o->name, schema) : NULL;
+    atomic_store(&o->schema, schema);
+    set_meaning(o, schema);
 }
 
 /* Implementations that came before their definition get it now. */
@@ -129,6 +141,16 @@ int tap_torch_implement(const char *ns, const char *key, const char *name, td_to
     return place;
 }
 
+void tap_torch_operators_mean_again(void)
+{
+    unsigned i;
+
+    tap_torch_lock();
+    for (i = 0; i < atomic_load(&n_operators); i++)
+        set_meaning(&operators[i], atomic_load(&operators[i].schema));
+    tap_torch_unlock();
+}
+
 unsigned tap_torch_operator_count(void)
 {
     return atomic_load_explicit(&n_operators, memory_order_acquire);
@@ -137,6 +159,16 @@ unsigned tap_torch_operator_count(void)
 struct tap_torch_operator *tap_torch_operator_at(unsigned i)
 {
     return &operators[i];
+}
+
+struct tap_torch_operator *tap_torch_operator_named(const char *name, const char *key)
+{
+    unsigned i = tap_torch_operator_count();
+
+    while (i-- > 0)
+        if (!strcmp(operators[i].name, name) && !strcmp(operators[i].key, key))
+            return &operators[i];
+    return NULL;
 }
 
 unsigned tap_torch_operators_left_out(void)

@@ -29,6 +29,7 @@ struct tap_torch_operator {
     /* NULL: it is only counted. Of implementations for CUDA alone, which torch's build for ROCm
      * calls so as well. */
     _Atomic(const struct tap_torch_meaning *) meaning;
+    const struct tap_torch_meaning *built_in; /* what the tap's own row makes of it; NULL: none */
     _Atomic bool repacks;             /* meaning->row->does says so */
     /* While the tap is armed: */
     _Atomic uint64_t calls;
@@ -49,9 +50,14 @@ void tap_torch_define(const char *ns, const char *schema);
  * or the name too long. Allocates; any thread. */
 int tap_torch_implement(const char *ns, const char *key, const char *name, td_torch_boxed *real);
 
+/* Other rows of the user's count now (torch_own_rows.h): give each operator its meaning. Allocates. */
+void tap_torch_operators_mean_again(void);
+
 /* Any thread, without a lock. */
 unsigned tap_torch_operator_count(void);
 struct tap_torch_operator *tap_torch_operator_at(unsigned i); /* i < count */
+/* The operator's implementation for that key that was registered last; NULL: none. */
+struct tap_torch_operator *tap_torch_operator_named(const char *name, const char *key);
 
 /* Names that found no place in the table. */
 unsigned tap_torch_operators_left_out(void);

@@ -143,6 +143,8 @@ static bool read_kind(const struct tap_torch_meaning *m, const td_torch_value *s
             return false;
         w->n = t.sizes[t.ndim - 1];
     }
+    if (m->row->own)
+        return tap_torch_product_own(m, stack, w) && w->n > 0 && w->n <= TD_GPU_MAX_SIZE;
     for (i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (!strcmp(kinds[i].kind, m->row->kind))
             return kinds[i].read(m, stack, w) && w->n > 0 && w->n <= TD_GPU_MAX_SIZE;

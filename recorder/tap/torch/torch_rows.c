@@ -8,6 +8,7 @@
 #include "recorder/tap/torch/torch_rows.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -176,30 +177,73 @@ static bool find_all(struct tap_torch_meaning *m)
     return found;
 }
 
+/* May an argument of this type have such a value? */
+static bool takes(const struct tap_torch_arg *arg, enum td_own_value is)
+{
+    static const enum tap_torch_type types[] = {[TD_OWN_BOOL] = TAP_TORCH_BOOL,
+                                                [TD_OWN_INT] = TAP_TORCH_INT,
+                                                [TD_OWN_FLOAT] = TAP_TORCH_FLOAT,
+                                                [TD_OWN_TEXT] = TAP_TORCH_OTHER,
+                                                [TD_OWN_ZEROS] = TAP_TORCH_TENSOR};
+
+    return is == TD_OWN_NONE ? arg->optional : arg->type == types[is] && !arg->list;
+}
+
+static bool find_number(const struct tap_torch_schema *s, const struct td_own_number *n, int *place)
+{
+    return find(s, n->arg[0] ? n->arg : NULL, place) && is_int(s, *place);
+}
+
+/* The arguments that only a row of the user's has. */
+static bool find_own(struct tap_torch_meaning *m)
+{
+    const struct td_own_row *own = m->row->own;
+    const struct tap_torch_schema *s = m->schema;
+    bool found = find_number(s, &own->bits, &m->own_bits) &&
+                 find_number(s, &own->group_size, &m->own_group_size);
+    int i;
+
+    for (i = 0; i < own->n_fixed; i++)
+        found = found && find(s, own->fixed[i].arg, &m->own_fixed[i]) &&
+                takes(&s->arg[m->own_fixed[i]], own->fixed[i].is);
+    return found;
+}
+
+const struct tap_torch_meaning *tap_torch_meaning_of_row(const struct tap_torch_row *row,
+                                                         const struct tap_torch_schema *schema)
+{
+    struct tap_torch_meaning *m = calloc(1, sizeof *m);
+
+    if (!m)
+        return NULL;
+    m->row = row;
+    m->schema = schema;
+    if (!find_all(m) || (row->own && !find_own(m))) {
+        free(m);
+        return NULL;
+    }
+    m->adapter = (struct td_gpu_adapter){
+        .family = row->name, .identifier = row->name, .kind = row->kind, .layout = row->layout};
+    m->turned = m->adapter;
+    m->turned.layout = "kn";
+    m->kernel.adapter = &m->adapter;
+    snprintf(m->kernel.symbol, sizeof m->kernel.symbol, "%s", row->name);
+    return m;
+}
+
 const struct tap_torch_meaning *tap_torch_meaning_of(const char *name,
                                                      const struct tap_torch_schema *schema)
 {
-    struct tap_torch_meaning *m;
+    const struct tap_torch_meaning *m;
     size_t i;
 
     for (i = 0; i < sizeof rows / sizeof *rows && strcmp(rows[i].name, name); i++)
         ;
-    m = i < sizeof rows / sizeof *rows ? calloc(1, sizeof *m) : NULL;
+    if (i == sizeof rows / sizeof *rows)
+        return NULL;
+    m = tap_torch_meaning_of_row(&rows[i], schema);
     if (!m)
-        return NULL;
-    m->row = &rows[i];
-    m->schema = schema;
-    if (!find_all(m)) {
         atomic_store(&unfit, rows[i].name);
-        free(m);
-        return NULL;
-    }
-    m->adapter = (struct td_gpu_adapter){.family = rows[i].name,
-                                         .identifier = rows[i].name,
-                                         .kind = rows[i].kind,
-                                         .layout = rows[i].layout};
-    m->kernel.adapter = &m->adapter;
-    memcpy(m->kernel.symbol, rows[i].name, strlen(rows[i].name) + 1);
     return m;
 }
 

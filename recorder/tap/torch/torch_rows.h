@@ -7,6 +7,7 @@
 #ifndef TD_RECORDER_TAP_TORCH_TORCH_ROWS_H
 #define TD_RECORDER_TAP_TORCH_TORCH_ROWS_H
 
+#include "kernels/adapters/own_row.h"
 #include "recorder/tap/gpu/gpu_kernels.h"
 #include "recorder/tap/torch/torch_schema.h"
 
@@ -63,6 +64,8 @@ struct tap_torch_row {
                                               order in which it knows them */
     const char *absent[TAP_TORCH_ABSENT]; /* arguments that must be None: given, they change what the
                                              operator computes */
+    const struct td_own_row *own;     /* what a file of the user's says (--ops), and the members above
+                                         do not; NULL: a row of ours */
 };
 
 /* A row beside the schema of the operator that was registered. */
@@ -71,8 +74,10 @@ struct tap_torch_meaning {
     /* Places of the arguments; -1: the row has no such. */
     int role[TAP_TORCH_ROLES], out, n_of, type, bits, group_size, v2, number[TAP_TORCH_NUMBERS];
     int absent[TAP_TORCH_ABSENT], fixed[TAP_TORCH_FIXED];
+    int own_bits, own_group_size, own_fixed[TD_OWN_FIXED];
     const struct tap_torch_schema *schema;
     struct td_gpu_adapter adapter;    /* the operator in the place of a kernel */
+    struct td_gpu_adapter turned;     /* the same, of an own row whose W lies in the other order */
     struct tap_gpu_kernel kernel;
 };
 
@@ -80,6 +85,10 @@ struct tap_torch_meaning {
  * for it, or the schema lacks one of the row's names. */
 const struct tap_torch_meaning *tap_torch_meaning_of(const char *name,
                                                      const struct tap_torch_schema *schema);
+
+/* The same of a row that is not in the table. row is never freed. */
+const struct tap_torch_meaning *tap_torch_meaning_of_row(const struct tap_torch_row *row,
+                                                         const struct tap_torch_schema *schema);
 
 /* The name of an operator whose row does not fit what was registered; NULL: all do. */
 const char *tap_torch_row_that_does_not_fit(void);

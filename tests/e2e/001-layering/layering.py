@@ -36,7 +36,7 @@ recorder/tap/gpu: recorder/tap/core kernels kernels/abi kernels/adapters
 recorder/tap/cuda: recorder/tap/core recorder/tap/gpu kernels kernels/abi kernels/adapters
 recorder/tap/hip: recorder/tap/core recorder/tap/cuda recorder/tap/gpu kernels kernels/abi kernels/adapters kernels/gpucode
 recorder/tap_client: common common/desc format model model/identify recorder/tap/core kernels/gpucode
-recorder: common format wire model recorder/tap_client
+recorder: common format wire model kernels/adapters recorder/tap_client
 replayer: common common/desc format wire model kernels/adapters kernels/gpucode kernels/ops kernels/providers
 report: common
 differ: common common/desc report format wire

@@ -1,0 +1,158 @@
+/* torch_own_rows.c - rows of operators that the user wrote.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "recorder/tap/torch/torch_own_rows.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/adapters/own_rows.h"
+
+_Static_assert(TD_OWN_ROLES <= TAP_TORCH_ROLES, "a row of ours has room for each role");
+
+/* A text that was read, and what its operators mean. Never freed. */
+struct own_set {
+    struct own_set *next;
+    char *text;
+    size_t n_text;
+    struct td_own_rows file;
+    struct tap_torch_row row[TD_OWN_ROWS];
+    const struct tap_torch_meaning *meaning[TD_OWN_ROWS]; /* as last asked for */
+    int n;
+};
+
+static struct own_set *all;           /* the tap's thread */
+static int n_all;
+static _Atomic(struct own_set *) current;
+
+/* ---- a row of the file as one of ours -------------------------------------------------------- */
+
+static const char *name_or_null(const char *name)
+{
+    return name[0] ? name : NULL;
+}
+
+static void make_row(struct tap_torch_row *to, const struct td_own_row *own)
+{
+    int i, n = 0;
+
+    *to = (struct tap_torch_row){.name = own->name,
+                                 .does = TAP_TORCH_MULTIPLIES,
+                                 .kind = own->kind->name,
+                                 .layout = strcmp(own->layout, "nk") && strcmp(own->layout, "kn")
+                                               ? own->layout
+                                               : "checkpoint",
+                                 .out = name_or_null(own->out),
+                                 .own = own};
+    for (i = 0; i < TD_OWN_ROLES && own->kind->roles[i]; i++)
+        if (own->arg[i][0])
+            to->roles[n++] = (struct tap_torch_role){own->arg[i], own->kind->roles[i],
+                                                     i ? TD_GPU_WEIGHT : TD_GPU_IN};
+}
+
+static void make_rows(struct own_set *s)
+{
+    int i;
+
+    for (i = 0; i < s->file.n; i++)
+        if (!s->file.row[i].is_kernel)
+            make_row(&s->row[s->n++], &s->file.row[i]);
+}
+
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+static struct own_set *find_text(const char *text, size_t n)
+{
+    struct own_set *s;
+
+    for (s = all; s && (s->n_text != n || memcmp(s->text, text, n)); s = s->next)
+        ;
+    return s;
+}
+
+static const char *read_text(const char *text, size_t n, struct own_set **out)
+{
+    struct own_set *s = calloc(1, sizeof *s);
+    struct td_own_error err;
+
+    if (s)
+        s->text = malloc(n + 1);
+    if (!s || !s->text || !td_own_rows_read(text, n, &s->file, &err)) {
+        const char *why = s && s->text ? "the rows of --ops cannot be read" : "out of memory";
+
+        if (s)
+            free(s->text);
+        free(s);
+        return why;
+    }
+    memcpy(s->text, text, n);
+    s->n_text = n;
+    make_rows(s);
+    s->next = all;
+    all = s;
+    n_all++;
+    *out = s;
+    return NULL;
+}
+
+const char *tap_torch_own_set(const char *text, size_t n)
+{
+    struct own_set *s = text ? find_text(text, n) : NULL;
+    const char *why = NULL;
+
+    if (text && !s)
+        why = n_all < TAP_TORCH_OWN_TEXTS
+                  ? read_text(text, n, &s)
+                  : "this server has seen too many different files of --ops: start it anew";
+    atomic_store(&current, s);
+    return why;
+}
+
+/* ---- meanings -------------------------------------------------------------------------------- */
+
+const struct tap_torch_meaning *tap_torch_own_meaning(const char *name,
+                                                      const struct tap_torch_schema *schema,
+                                                      bool *named)
+{
+    struct own_set *s = atomic_load(&current);
+    int i;
+
+    for (i = 0; s && i < s->n && strcmp(s->row[i].name, name); i++)
+        ;
+    *named = s && i < s->n;
+    if (!*named)
+        return NULL;
+    if (!s->meaning[i] || s->meaning[i]->schema != schema)
+        s->meaning[i] = tap_torch_meaning_of_row(&s->row[i], schema);
+    return s->meaning[i];
+}
+
+const struct tap_torch_row *tap_torch_own_at(int i)
+{
+    const struct own_set *s = atomic_load(&current);
+
+    return s && i < s->n ? &s->row[i] : NULL;
+}
+
+void tap_torch_own_say_why(const struct tap_torch_row *row, const struct tap_torch_schema *schema,
+                           char *out, size_t size)
+{
+    const struct td_own_row *own = row->own;
+    const char *names[TD_OWN_ROLES + TD_OWN_FIXED + 3];
+    int n = 0, i;
+
+    for (i = 0; i < TD_OWN_ROLES; i++)
+        names[n++] = own->arg[i];
+    for (i = 0; i < own->n_fixed; i++)
+        names[n++] = own->fixed[i].arg;
+    names[n++] = own->out;
+    names[n++] = own->bits.arg;
+    names[n++] = own->group_size.arg;
+    snprintf(out, size, "an argument has another type than its key, or C is not where the row says");
+    for (i = 0; i < n; i++)
+        if (names[i][0] && tap_torch_schema_arg(schema, names[i]) < 0) {
+            snprintf(out, size, "no argument \"%s\"", names[i]);
+            return;
+        }
+}
