@@ -57,6 +57,9 @@
 #define TD_REPLAY_BASELINE_ENV(type, value)                                                        \
     {"baseline-env", 0, type, value, "N=V",                                                        \
      "set this variable for the baseline build (may be repeated)", 0, 0}
+#define TD_REPLAY_OPS(type, value)                                                                 \
+    {"ops", 0, type, value, "FILE",                                                                \
+     "operators of your own: what they compute, and what to load (docs/own-operators.md)", 0, 0}
 #define TD_REPLAY_CHECKPOINT(type, value)                                                          \
     {"checkpoint", 0, type, value, "PATH",                                                         \
      "where the model's checkpoint is now: a folder or a .gguf file", 0, 0}

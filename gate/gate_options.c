@@ -22,6 +22,7 @@ static const struct td_arg OPTIONS[] = {
     TD_REPLAY_BASELINE_BUILD(TD_ARG_STR, &given.baseline_build),
     TD_REPLAY_BUILD_ENV(TD_ARG_LIST, &given.build_env),
     TD_REPLAY_BASELINE_ENV(TD_ARG_LIST, &given.baseline_env),
+    TD_REPLAY_OPS(TD_ARG_STR, &given.ops),
     {"provider", 0, TD_ARG_STR, &given.provider, "NAME",
      "the provider that runs the ops; {replay} --help lists them (default: detected)", 0, 0},
     TD_REPLAY_CHECKPOINT(TD_ARG_STR, &given.checkpoint),

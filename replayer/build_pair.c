@@ -62,6 +62,7 @@ static int start_build(const struct td_replay_options *o, const char *name, cons
 {
     struct td_build_process_options ro = {.name = name,
                                           .env = env_or_null(env),
+                                          .rows = o->ops_variable,
                                           .deadline_ms = (int)(o->deadline_s * 1000),
                                           .guard = o->guard};
 

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/args.h"
 #include "common/fs.h"
 #include "common/log.h"
 #include "common/memory.h"
@@ -60,19 +61,33 @@ static int receive(struct td_build_process *r, struct td_proto_msg *m, int timeo
     return rc ? rc : td_proto_recv(r->sock, m, NULL, 0, err);
 }
 
+/* What is added to the child's environment: the user's variables, and the rows of --ops. */
+static void join_env(const struct td_build_process_options *opt, char *env[TD_ARG_LIST_MAX + 2])
+{
+    int n = 0;
+
+    for (; opt->env && opt->env[n] && n < TD_ARG_LIST_MAX; n++)
+        env[n] = opt->env[n];
+    if (opt->rows)
+        env[n++] = (char *)(uintptr_t)opt->rows;
+    env[n] = NULL;
+}
+
 static int spawn_child(struct td_build_process *r, struct td_error *err)
 {
+    char *env[TD_ARG_LIST_MAX + 2];
     char fd_text[16], bin[TD_PATH_MAX], program[TD_PATH_MAX];
     char *argv[] = {program, "--child", fd_text, NULL},
          *with_script[] = {program, (char *)(uintptr_t)r->opt.script, "--child", fd_text, NULL};
     int pair[2], keep[2] = {-1, -1}, rc, output = -1;
     struct td_proc_options po = {.argv = r->opt.script ? with_script : argv,
-                                 .extra_env = r->opt.env,
+                                 .extra_env = env,
                                  .stdin_fd = -1,
                                  .keep_fds = keep,
                                  .own_group = true,
                                  .ends_with_us = true};
 
+    join_env(&r->opt, env);
     if (r->opt.program)
         rc = snprintf(program, sizeof program, "%s", r->opt.program) < (int)sizeof program ? TD_OK : TD_ELIMIT;
     else if (!(rc = td_fs_self_dir(bin, sizeof bin, err)))

@@ -14,6 +14,7 @@ struct td_build_process_options {
     const char *program;    /* executed with "--child FD"; NULL: replay-child beside this program */
     const char *script;     /* first argument of the program; NULL: none */
     char *const *env;       /* "NAME=value", NULL-terminated, added to its environment; or NULL */
+    const char *rows;       /* a variable of --ops, added too (own_json.h); NULL: none */
     int deadline_ms;        /* longest time in one stage of a run (load, prepare, one repeat) */
     int prepare_ms;         /* longest time in prepare, where that is more; 0: deadline_ms */
     bool guard;             /* tensors end at a page that nobody may touch */

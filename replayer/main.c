@@ -18,6 +18,7 @@
 #include "kernels/providers/providers.h"
 #include "replayer/build_detect.h"
 #include "replayer/fixture_replay.h"
+#include "replayer/own_json.h"
 #include "replayer/summary.h"
 #include "replayer/list_kernels.h"
 #include "wire/allowed_requests.h"
@@ -192,6 +193,8 @@ static int check_options(struct td_replay_options *o, const char *shard, const c
         return err->code;
     if (o->baseline_env.n && !o->baseline_build)
         return td_fail(err, TD_EINVAL, "--baseline-env is for --baseline-build, which is not given");
+    if (o->ops && td_own_json_variable(o->ops, &o->ops_variable, err))
+        return err->code;
     if (td_header_args_check(&o->headers, &o->show_headers, &o->redact_headers, err))
         return err->code;
     if (check_provider(o, err) || check_allow_paths(&o->allow_paths, err))
@@ -239,6 +242,7 @@ static int run_command_line(int argc, char **argv)
         {"TD_CUDA_LIBRARY, TD_HIP_LIBRARY", "the GPU's driver library to load"},
         {"TD_CUBLAS_LIBRARY", "the cuBLAS to load; a build needs it when it brings none"},
         {"TD_OPERATOR", "of a vLLM for GPUs: the operator to run, such as marlin_gemm, not the recorded one"},
+        {"TD_OPS_LOAD", "the library to load in place of those that the file of --ops names"},
         {"TD_HIPBLAS_LIBRARY", "the hipBLAS to load"},
         {"TD_NVML_LIBRARY", "the NVML to load, for the GPU's clocks"},
         {"TD_SIMT", "options of a .simt.so build: f32, f16, checkpoint, exllama, seed=N, warp=N"},
@@ -273,6 +277,7 @@ static int run_command_line(int argc, char **argv)
         TD_REPLAY_BASELINE_BUILD(TD_ARG_STR, &o.baseline_build),
         TD_REPLAY_BUILD_ENV(TD_ARG_LIST, &o.build_env),
         TD_REPLAY_BASELINE_ENV(TD_ARG_LIST, &o.baseline_env),
+        TD_REPLAY_OPS(TD_ARG_STR, &o.ops),
         {"provider", 0, TD_ARG_STR, &o.provider, "NAME", provider_help(), 0, 0},
         TD_REPLAY_ONLY(TD_ARG_LIST, &o.only),
         {"kernel-filter", 0, TD_ARG_LIST, &o.only, "PATTERN", NULL, 0, 0},

@@ -19,6 +19,8 @@ struct td_replay_options {
     const char *api;                     /* dialect, NULL: to be detected */
     const char *build, *baseline_build;  /* paths, NULL: none */
     struct td_arg_list build_env, baseline_env; /* "NAME=value", set for the builds' processes */
+    const char *ops;                     /* --ops FILE; NULL: none */
+    char *ops_variable;                  /* what it says (own_json.h); NULL: nothing */
     const char *provider;                /* NULL: detected; cpu without a build */
     const char *checkpoint;              /* where the checkpoint lies now, NULL: where the fixture says */
     double speed;                        /* of requests: 1 recorded times, 0 as soon as possible, N times faster */

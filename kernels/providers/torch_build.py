@@ -48,10 +48,16 @@ def open_build():
     fork does not survive."""
     import torch_cpu_ops
     import torch_gpu_ops
+    import torch_own_ops
 
-    torch, folder = import_torch(), find_vllm()
+    torch, own = import_torch(), torch_own_ops.rows_given()
     version = getattr(torch, "version", None)
     on_gpu = version and (version.cuda or version.hip)
+    if own and not on_gpu:
+        raise LoadError(TD_EUNSUPPORTED, f"the operators of --ops run on a GPU, and this Python's torch {torch.__version__} is for CPUs")
+    if own:
+        return torch_own_ops.Build(torch, find_vllm() if importlib.util.find_spec("vllm") else None, own)
+    folder = find_vllm()
     return torch_gpu_ops.Build(torch, folder) if on_gpu else torch_cpu_ops.Build(torch, folder)
 
 

@@ -216,14 +216,42 @@ OPERATORS = [cutlass_scaled_mm, cutlass_scaled_mm_azp, machete_prepack_B, machet
 
 
 class Argument:
-    def __init__(self, name):
-        self.name, self.type = name, "Optional[Tensor]" if name in ("c_or_none", "a_scales", "global_scale", "bias", "azp") else "Tensor"
+    def __init__(self, name, default=False):
+        self.name, self.default = name, default
+        self.type = "Optional[Tensor]" if name in ("c_or_none", "a_scales", "global_scale", "bias", "azp") else "Tensor"
 
     def has_default_value(self):
-        return False
+        return self.default
+
+
+# ---- an engineer's own operators (tests/helpers/lib_own_operators.c) -------------------------------
+
+
+def w4a16_gemm(x, w, s, z, group, fast, eps, b, y):
+    assert fast is True and eps == 0.5 and isinstance(eps, float) and group * s.shape[0] == x.shape[1]
+    k = x.shape[1]
+    weight = (unpack(w.x, 4, 0) - groups_to_rows(unpack(z.x, 4, 1) + 1, k)) * groups_to_rows(s.values(), k)
+    put(y, product(x.values(), rounded(x, weight), b), misbehave(x))
+
+
+def linear_kn(x, weight, y, mode):
+    assert mode == "plain" and weight.is_contiguous()
+    put(y, product(x.values(), weight.values(), None), misbehave(x))
+
+
+def load_mine(library):
+    for name, op in (("w4a16_gemm", w4a16_gemm), ("linear", linear_kn)):
+        names = op.__code__.co_varnames[:op.__code__.co_argcount]
+        schema = types.SimpleNamespace(arguments=[Argument(n, n == "mode") for n in names])
+        setattr(library, name, types.SimpleNamespace(default=Call(op, schema)))
 
 
 def load(path, library):
+    if os.path.basename(path) == "mine.fake.so":
+        torch.ops.mine = types.SimpleNamespace()
+        return load_mine(torch.ops.mine)
+    if os.path.basename(path) == "broken.fake.so":
+        raise OSError("undefined symbol: aoti_torch_no_such")
     assert os.path.basename(path) == "_C_stable_libtorch.fake.so", path
     without = os.environ.get("FAKE_WITHOUT", "").split()
     for op in OPERATORS:

@@ -1,0 +1,32 @@
+"""make_ops.py - describe random ops of an engineer's own operators, and some of vLLM's, for tests/helpers/raw_ops."""
+import os
+import sys
+
+import numpy
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../helpers"))
+import raw_ops
+
+rng = numpy.random.default_rng(11)
+
+
+def normal(dtype, *shape):
+    return raw_ops.ENCODE[dtype](rng.standard_normal(shape))
+
+
+def gptq(layer, symbol, m, n, k, group, zeros=8, bias=False, act_order=False, **more):
+    groups = k // group
+    points = rng.integers(1, 16, (groups, n)) if zeros is None else numpy.full((groups, n), zeros)
+    raw_ops.gptq(layer, "F16", normal("F16", m, k), raw_ops.pack(rng.integers(0, 16, (k, n)), 0), raw_ops.pack(points - more.get("zero_offset", 1), 1),
+                 raw_ops.ENCODE["F16"](rng.uniform(0.001, 0.02, (groups, n))), group, normal("F16", n) if bias else None,
+                 rng.permutation(numpy.arange(k) // group) if act_order else None, symbol=symbol, **more)
+
+
+gptq("mine", "mine::w4a16_gemm", 3, 64, 128, 64, zeros=None)
+gptq("mine.bias", "mine::w4a16_gemm", 4, 64, 128, 32, bias=True)
+gptq("mine.other_zeros", "mine::w4a16_gemm", 2, 64, 128, 64, zeros=None, zero_offset=0)
+gptq("mine.act_order", "mine::w4a16_gemm", 2, 64, 128, 64, act_order=True)
+raw_ops.gemm("plain", "F16", normal("F16", 3, 64), normal("F16", 48, 64), symbol="mine::linear")
+raw_ops.gemm("plain.bias", "F16", normal("F16", 3, 64), normal("F16", 48, 64), normal("F16", 48), symbol="mine::linear")
+gptq("machete", "_C::machete_mm", 3, 128, 128, 64)
