@@ -13,6 +13,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 import argparse
 import ctypes
+import importlib.util
 import json
 import os
 import socketserver
@@ -44,6 +45,7 @@ ap.add_argument("--end", default="length", help="the finish_reason of answers")
 ap.add_argument("--mixed", type=float, default=0.0, help="make every other token of a scored text so many nats less likely, the others more")
 ap.add_argument("--gpu", default="", help="lib_cuda_model.so or lib_hip_model.so: answers launch the GEMMs of --model's layers")
 ap.add_argument("--torch", default="", help="a library of torch operators (lib_fake_torch_ops.so): each event of an answer calls one three times")
+ap.add_argument("--steps", default="", help="a Python file that computes the steps: its gpu_model_step(rows)")
 ap.add_argument("--library", default="", help="with --gpu: also load this library, as a server loads its kernels")
 ap.add_argument("--graphs", default="", help="batch sizes, \"1,4,8\": capture a CUDA graph of each at the start; "
                 "a step runs in the smallest that fits")
@@ -127,6 +129,12 @@ elif args.gpu:
     for size in filter(None, args.graphs.split(",")):
         if gpu.gpu_model_capture(int(size)):
             sys.exit("the fake GPU captures no graph of " + size)
+
+
+elif args.steps:
+    spec = importlib.util.spec_from_file_location("steps", args.steps)
+    gpu = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(gpu)
 
 
 if args.rank >= 0:

@@ -53,6 +53,9 @@
 #   forms     Marlin as other models use it: biases, act-order, bfloat16, AWQ's zero points, 8 bits;
 #             exllama with act-order. It runs two or three forms at a time: run it again for the
 #             rest (FORMS=WORD: only the forms whose name contains WORD)
+#   private   operators of one's own (own_operators.cu, built here with nvcc), called by a loop in Python
+#             without vLLM: recorded by record --ops, replayed by replay --ops and by cpu; a fault in
+#             the extension, which must be caught (after torch: its ops by the own operator too)
 #   launches  what vLLM passes to its GEMM kernels, parameter by parameter: the golden launches of
 #             tests/unit/kernels/adapters/test_gpu_launches.c (needs CUPTI's headers)
 #   tensor    after model, with two GPUs: tensor-parallel 2; the ops of both ranks are named and
@@ -658,6 +661,44 @@ stage_start() {
     "$PYTHON" "$HERE/server_start.py" "${PAIRS:-3}" "$PORT" "$WORK/start.server.log" $("$BIN/record" --tap-env | sed "s/^export //; s/'//g") \
         -- "${COMMAND[@]}" 2>&1 | tee -a "$WORK/table.txt"
     [ "${PIPESTATUS[0]}" = 0 ] || wrong start
+}
+
+build_own() { # FILE, options: compile own_operators.cu against torch's headers
+    local torch std
+    torch=$("$PYTHON" -c 'import os, torch; print(os.path.dirname(torch.__file__))') || return 1
+    for std in c++17 c++20; do
+        nvcc -O2 -std=$std -arch=native -Xcompiler -fPIC -shared -DUSE_CUDA "${@:2}" -I"$torch/include" "$HERE/own_operators.cu" -o "$1" -L"$torch/lib" \
+            -ltorch_cpu -ltorch_cuda >"$WORK/own.nvcc.txt" 2>&1 && return
+    done
+    tail -n 5 "$WORK/own.nvcc.txt"
+    return 1
+}
+
+stage_private() {
+    local own=$WORK/own python op n
+    python=$(command -v "$PYTHON")
+    command -v nvcc >/dev/null || { wrong "private: no nvcc here"; return; }
+    mkdir -p "$own"
+    cp "$HERE/own_operators.ops" "$own"
+    build_own "$own/own_operators.so" && build_own "$own/faulty.so" -DFAULT || { wrong "private: own_operators.cu does not compile"; return; }
+    rm -rf "${WORK:?}/private"
+    "$BIN/record" -o "$WORK/private" --server "127.0.0.1:$PORT" --suite "$HERE/brief.jsonl" --repeat 1 -n 16 --timeout 120 --gemms all --ops "$own/own_operators.ops" \
+        --run -- env OWN_OPERATORS="$own/own_operators.so" "$PYTHON" "$ROOT/tests/fakes/fake_server.py" --port "$PORT" --seconds 300 --steps "$HERE/own_layers.py" \
+        >"$WORK/private.record.txt" 2>&1 || { tail -n 5 "$WORK/private.record.txt"; wrong "record private"; return; }
+    grep -E '^ *(ops|tap|torch|kernels)|warning' "$WORK/private.record.txt" | tee -a "$WORK/table.txt"
+    "$BIN/fixture" verify "$WORK/private" >>"$WORK/private.record.txt" 2>&1 || wrong "fixture verify private"
+    for op in w4a16_gemm linear; do
+        n=$("$BIN/fixture" ops "$WORK/private" --json | grep -o "\"tapedeck_own::$op\"" | wc -l)
+        say "private: $n ops of $op"
+        [ "$n" -gt 0 ] || wrong "private: no op of $op"
+    done
+    expect 0 private-ops gate "$WORK/private" --build "$python" --ops "$own/own_operators.ops" --lanes ops
+    expect 0 private-cpu gate "$WORK/private" --provider cpu --lanes ops
+    expect 1 private-fault gate "$WORK/private" --build "$python" --ops "$own/own_operators.ops" --build-env "TD_OPS_LOAD=$own/faulty.so" --lanes ops
+    expect 0 private-both gate "$WORK/private" --build "$python" --baseline-build "$python" --ops "$own/own_operators.ops" --lanes ops --max-ops 64
+    [ ! -e "$WORK/torch-plain/manifest.json" ] ||
+        expect 0 private-machete gate "$WORK/torch-plain" --build "$python" --ops "$own/own_operators.ops" --build-env TD_OPERATOR=tapedeck_own::w4a16_gemm \
+            --only machete_mm --max-ops 64 --lanes ops
 }
 
 # What the copies in graphs cost: two servers side by side, asked in turn.

@@ -47,8 +47,9 @@ static void make_row(struct tap_torch_row *to, const struct td_own_row *own)
                                  .own = own};
     for (i = 0; i < TD_OWN_ROLES && own->kind->roles[i]; i++)
         if (own->arg[i][0])
-            to->roles[n++] = (struct tap_torch_role){own->arg[i], own->kind->roles[i],
-                                                     i ? TD_GPU_WEIGHT : TD_GPU_IN};
+            to->roles[n++] = (struct tap_torch_role){.arg = own->arg[i],
+                                                     .role = own->kind->roles[i],
+                                                     .use = i ? TD_GPU_WEIGHT : TD_GPU_IN};
 }
 
 static void make_rows(struct own_set *s)
