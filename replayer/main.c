@@ -243,6 +243,7 @@ static int run_command_line(int argc, char **argv)
         {"TD_CUBLAS_LIBRARY", "the cuBLAS to load; a build needs it when it brings none"},
         {"TD_OPERATOR", "of a vLLM for GPUs: the operator to run, such as marlin_gemm, not the recorded one"},
         {"TD_OPS_LOAD", "the library to load in place of those that the file of --ops names"},
+        {"TD_OPS_ROWS", "set by {replay} itself: what the file of --ops says"},
         {"TD_HIPBLAS_LIBRARY", "the hipBLAS to load"},
         {"TD_NVML_LIBRARY", "the NVML to load, for the GPU's clocks"},
         {"TD_SIMT", "options of a .simt.so build: f32, f16, checkpoint, exllama, seed=N, warp=N"},
