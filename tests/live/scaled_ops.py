@@ -1,8 +1,8 @@
 """scaled_ops.py - are all products of 8-bit numbers in the recording?
 
 usage: scaled_ops.py FIXTURE OPERATOR LAYERS < the output of `fixture ops FIXTURE --json`
-Each call of the operator is an op, in LAYERS layers of four GEMMs each; what share of all ops and of
-their multiply-adds that is; how many have the name of a layer.
+Each call of the operator is an op with the name of a layer, four layers of GEMMs a layer of the model;
+what share of all ops' multiply-adds that is.
 SPDX-License-Identifier: Apache-2.0
 """
 import collections
@@ -20,6 +20,6 @@ print(f"  {len(mine)} ops of {calls} calls of {operator}; {len(ops)} ops in all,
 print(f"  {len(mine) - names[None]} have a name, of {len([n for n in names if n])} layers")
 print("  forms:", dict(collections.Counter((op["kernel"], op["dtypes"]) for op in ops)))
 print("  other operators:", {o["name"]: o["calls"] for o in tap.get("operators", []) if o["name"] != operator})
-right = len(mine) == calls > 0
-print("operators are recorded" if right else "WRONG: calls that are no ops")
+right = len(mine) == calls > 0 and None not in names and len(names) == 4 * layers
+print("operators are recorded" if right else f"WRONG: {names.most_common(4)}")
 sys.exit(not right)
