@@ -60,7 +60,7 @@ static int load_ops(struct td_comparison *c, struct td_error *err)
         return rc;
     td_judged_ops_join(&c->ops, &c->base_ops);
     td_coverage_read(c->side[0].fx, &c->coverage);
-    return TD_OK;
+    return td_judged_ops_check_origins(&c->ops, err);
 }
 
 static int measure_lanes(struct td_comparison *c, struct td_error *err)

@@ -9,6 +9,7 @@
 
 #include "common/json.h"
 #include "common/out_of_memory.h"
+#include "format/judgement.h"
 
 /* ---- interned strings: open addressing, grown at half full ----------------------------------- */
 
@@ -372,7 +373,11 @@ int td_judged_ops_load(struct td_judged_ops *s, struct td_fixture *fx, size_t *b
             }
             continue;
         }
-        rc = td_judged_ops_add(s, td_fixture_id(fx), &op, err);
+        rc = td_judgement_check(&op, err);
+        if (rc)
+            td_fail_at(err, "%.200s", td_fixture_dir(fx));
+        else
+            rc = td_judged_ops_add(s, td_fixture_id(fx), &op, err);
         if (rc)
             break;
     }
@@ -431,4 +436,37 @@ size_t td_judged_ops_join(struct td_judged_ops *candidate, const struct td_judge
     }
     free(index);
     return joined;
+}
+
+/* An attribute of the recording that its replay has otherwise or not at all, or NULL. */
+static const char *changed_attr(const struct td_judged_op *x, const struct td_judged_op *o)
+{
+    int i;
+
+    for (i = 0; i < o->n_attrs; i++)
+        if (td_judged_op_attr(x, o->attr[i].name, ~o->attr[i].value) != o->attr[i].value)
+            return o->attr[i].name;
+    return NULL;
+}
+
+int td_judged_ops_check_origins(const struct td_judged_ops *candidate, struct td_error *err)
+{
+    const char *name;
+    size_t i;
+
+    for (i = 0; i < candidate->n; i++) {
+        const struct td_judged_op *x = &candidate->op[i], *o = x->origin;
+
+        if (!o || x->status == TD_OP_NONE)
+            continue;
+        if ((name = changed_attr(x, o)))
+            return td_fail(err, TD_ECORRUPT,
+                           "op %lld is no replay of the op that was recorded: its \"%.40s\" is not %lld", (long long)x->op,
+                           name, (long long)td_judged_op_attr(o, name, 0));
+        if (strcmp(x->dtype, o->dtype) != 0)
+            return td_fail(err, TD_ECORRUPT,
+                           "op %lld is no replay of the op that was recorded: its output is %.20s, not %.20s", (long long)x->op,
+                           x->dtype, o->dtype);
+    }
+    return TD_OK;
 }

@@ -107,7 +107,8 @@ struct td_judged_ops {
 };
 
 /* Append all ops of a fixture. Corrupt frames are counted in *bad and skipped. TD_ELIMIT: an op has
- * more than TD_OP_MAX_ATTRS attributes. */
+ * more than TD_OP_MAX_ATTRS attributes. TD_ECORRUPT: a judgement holds a number that no judge can find
+ * (format/judgement.h). */
 int td_judged_ops_load(struct td_judged_ops *s, struct td_fixture *fx, size_t *bad,
                        struct td_error *err);
 /* Append one op. An op without an origin is its own origin. TD_ELIMIT as above. */
@@ -116,6 +117,9 @@ int td_judged_ops_add(struct td_judged_ops *s, const char *fixture_id, const str
 /* Find the baseline's record of each candidate op by its origin, and set `origin`. Returns how many
  * were found. Both sets keep their order; base must live as long as the candidate. */
 size_t td_judged_ops_join(struct td_judged_ops *candidate, const struct td_judged_ops *base);
+/* After td_judged_ops_join(): has each judged op the attributes of its origin, and the type of its output?
+ * TD_ECORRUPT: one has not; its judgement would be weighed among ops of another size. */
+int td_judged_ops_check_origins(const struct td_judged_ops *candidate, struct td_error *err);
 void td_judged_ops_release(struct td_judged_ops *s);
 
 /* The op's layer, with the rank of its server's process: "model.layers.0.mlp.up_proj of rank 1".

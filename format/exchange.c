@@ -6,6 +6,7 @@
 
 #include "common/memory.h"
 #include "format/base64.h"
+#include "format/exchange_numbers.h"
 #include "format/records.h"
 #include "common/out_of_memory.h"
 #include "format/records_json.h"
@@ -226,7 +227,8 @@ int td_exchange_write(const struct td_exchange *x, struct td_buf *out)
 
 static int get_i32(const cJSON *o, const char *key, int32_t missing, int32_t *out, struct td_error *err)
 {
-    int64_t v = td_json_get_i64(o, key, missing);
+    const cJSON *m = td_json_get(o, key);
+    int64_t v = m && !cJSON_IsNull(m) ? td_json_i64(m, INT64_MIN) : missing;
 
     *out = (int32_t)v;
     return v < INT32_MIN || v > INT32_MAX ? td_fail(err, TD_ECORRUPT, "\"%s\" is no 32-bit integer", key) : TD_OK;
@@ -252,7 +254,8 @@ static int read_logprobs(const cJSON *o, struct td_exchange *x, struct td_error 
     if (!x->logprobs)
         return td_fail(err, TD_ENOMEM, "no memory for logprobs");
     cJSON_ArrayForEach(m, td_json_get(o, "logprobs"))
-        x->logprobs[i++] = (float)td_json_num(m, NAN);
+        if (td_rec_read_logprob(m, "logprobs", &x->logprobs[i++], err))
+            return TD_ECORRUPT;
     return TD_OK;
 }
 
@@ -281,10 +284,13 @@ static int read_top(const cJSON *o, struct td_exchange *x, struct td_error *err)
         cJSON_ArrayForEach(m, row) {
             if (i / 2 >= k)
                 return td_fail(err, TD_ECORRUPT, "a row of \"top\" holds more than top_k pairs");
-            if (i & 1)
-                a[i / 2].logprob = (float)td_json_num(m, NAN);
-            else
-                a[i / 2] = (struct td_alt){(int32_t)td_json_i64(m, -1), NAN};
+            if (i & 1 && td_rec_read_logprob(m, "top", &a[i / 2].logprob, err))
+                return TD_ECORRUPT;
+            if (!(i & 1)) {
+                a[i / 2].logprob = NAN;
+                if (td_rec_read_id(m, "top", &a[i / 2].id, err))
+                    return TD_ECORRUPT;
+            }
             i++;
         }
         for (i = (i + 1) / 2; i < k; i++)
@@ -338,7 +344,7 @@ static int read_text(const cJSON *o, struct td_exchange *x, struct td_error *err
 
 static int read_events(const cJSON *o, struct td_exchange *x, struct td_error *err)
 {
-    int64_t n = td_rec_count(o, "events", TD_REC_MAX_TOKENS, err);
+    int64_t n = td_rec_count(o, "events", TD_REC_MAX_TOKENS, err), tokens;
     const cJSON *m;
 
     if (n <= 0)
@@ -349,8 +355,12 @@ static int read_events(const cJSON *o, struct td_exchange *x, struct td_error *e
     cJSON_ArrayForEach(m, td_json_get(o, "events")) {
         struct td_token_event *e = &x->events[x->n_events++];
 
-        e->t_ns = td_json_i64(m ? m->child : NULL, 0);
-        e->n_tokens = (int32_t)td_json_i64(m->child ? m->child->next : NULL, 0);
+        tokens = td_json_i64(m->child ? m->child->next : NULL, -1);
+        e->n_tokens = (int32_t)tokens;
+        if (!m->child || td_rec_read_time(m->child, "events", &e->t_ns, err) || tokens < 0 || tokens > x->n_tokens ||
+            (x->n_events > 1 && e->t_ns < e[-1].t_ns))
+            return td_fail(err, TD_ECORRUPT, "\"events\"[%d] is no time and count of tokens, in order",
+                           x->n_events - 1);
     }
     return TD_OK;
 }
@@ -378,13 +388,19 @@ static int read_scores(const cJSON *o, struct td_exchange *x, struct td_error *e
         return td_fail(err, TD_ENOMEM, "no memory for \"scores\"");
     x->n_scores = (int32_t)n;
     cJSON_ArrayForEach(m, td_json_get(o, "scores"))
-        x->scores[i++] = (float)td_json_num(m, NAN);
+        if (td_rec_read_logprob(m, "scores", &x->scores[i++], err))
+            return TD_ECORRUPT;
     for (i = 0; i < n; i++)
         x->scores_top[i] = (struct td_alt){-1, -INFINITY};
     i = 0;
-    cJSON_ArrayForEach(m, td_json_get(o, "scores_top")) x->scores_top[i++] =
-        (struct td_alt){(int32_t)td_json_i64(m->child, -1),
-                        (float)td_json_num(m->child ? m->child->next : NULL, NAN)};
+    cJSON_ArrayForEach(m, td_json_get(o, "scores_top")) {
+        struct td_alt *top = &x->scores_top[i++];
+
+        top->logprob = NAN;
+        if (td_rec_read_id(m->child, "scores_top", &top->id, err) ||
+            (m->child && m->child->next && td_rec_read_logprob(m->child->next, "scores_top", &top->logprob, err)))
+            return TD_ECORRUPT;
+    }
     return TD_OK;
 }
 
@@ -408,9 +424,24 @@ static int read_answer(const cJSON *o, struct td_exchange *x, struct td_error *e
     return read_events(o, x, err);
 }
 
+static int read_figures(const cJSON *o, struct td_exchange *x, struct td_error *err)
+{
+    const cJSON *usage = td_json_get(o, "usage");
+    int rc;
+
+    if (x->repeat < 0 || x->concurrency < 0 || x->http_status < 0 || x->http_status > 999)
+        return td_fail(err, TD_ECORRUPT, "\"repeat\", \"concurrency\" or \"http_status\" is out of its range");
+    if ((rc = td_rec_read_usage(usage, "prompt_tokens", &x->usage.prompt_tokens, err)) ||
+        (rc = td_rec_read_usage(usage, "completion_tokens", &x->usage.completion_tokens, err)) ||
+        (rc = td_rec_read_time(td_json_get(o, "t_sent_ns"), "t_sent_ns", &x->t_sent_ns, err)) ||
+        (rc = td_rec_read_time(td_json_get(o, "t_first_byte_ns"), "t_first_byte_ns", &x->t_first_byte_ns, err)))
+        return rc;
+    return td_rec_read_time(td_json_get(o, "t_end_ns"), "t_end_ns", &x->t_end_ns, err);
+}
+
 int td_exchange_read(const cJSON *o, struct td_exchange *x, struct td_error *err)
 {
-    const cJSON *usage = td_json_get(o, "usage"), *request = td_json_get(o, "request");
+    const cJSON *request = td_json_get(o, "request");
     int64_t stream = td_json_get_i64(o, "stream", -1);
     int rc;
 
@@ -427,14 +458,10 @@ int td_exchange_read(const cJSON *o, struct td_exchange *x, struct td_error *err
     x->error_kind = td_rec_dup(o, "error_kind");
     x->phase = (enum td_phase)td_rec_name(PHASES, 3, td_json_get_str(o, "phase", NULL), TD_PHASE_TIMED);
     x->request = request ? cJSON_Duplicate(request, true) : NULL;
-    x->usage.prompt_tokens = td_json_get_i64(usage, "prompt_tokens", -1);
-    x->usage.completion_tokens = td_json_get_i64(usage, "completion_tokens", -1);
-    x->t_sent_ns = td_json_get_i64(o, "t_sent_ns", 0);
-    x->t_first_byte_ns = td_json_get_i64(o, "t_first_byte_ns", 0);
-    x->t_end_ns = td_json_get_i64(o, "t_end_ns", 0);
     x->extra = td_rec_extra(o, KNOWN);
     if ((rc = get_i32(o, "repeat", 0, &x->repeat, err)) || (rc = get_i32(o, "concurrency", 0, &x->concurrency, err)) ||
-        (rc = get_i32(o, "http_status", 0, &x->http_status, err)) || (rc = read_answer(o, x, err))) {
+        (rc = get_i32(o, "http_status", 0, &x->http_status, err)) || (rc = read_figures(o, x, err)) ||
+        (rc = read_answer(o, x, err))) {
         td_exchange_release(x);
         return td_fail_at(err, "exchange %lld", (long long)stream);
     }

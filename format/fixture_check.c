@@ -52,8 +52,11 @@ int td_fixture_check(const struct td_fixture *fx, unsigned sums, struct td_error
 {
     const char *dir = td_fixture_dir(fx);
     struct td_file_fact want;
+    struct td_error counts = {0};
     int i, rc;
 
+    if (td_manifest_check_counts(td_fixture_manifest(fx), &counts))
+        return td_fail(err, TD_ECORRUPT, "%.110s: %.200s; " TD_NEXT_OF_DAMAGE, dir, counts.msg, dir);
     for (i = 0; i < TD_FILE_COUNT; i++) {
         struct td_error why = {0};
 

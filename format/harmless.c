@@ -96,6 +96,15 @@ static bool is_no_number(const char *s, size_t n)
            (n == 9 && !memcmp(s, "-Infinity", 9));
 }
 
+static bool is_time(const char *s, size_t n)
+{
+    size_t i = 0;
+
+    while (i < n && isdigit((unsigned char)s[i]))
+        i++;
+    return n && i == n && n <= 19;
+}
+
 static bool is_id(const char *s, size_t n)
 {
     size_t i;
@@ -113,6 +122,7 @@ bool td_harmless_string(enum td_harmless kind, const char *s, size_t n)
     case TD_HARMLESS_LABEL: return is_in(VALUES, COUNT(VALUES), strncmp, s, n) || is_no_number(s, n);
     case TD_HARMLESS_ID: return is_id(s, n);
     case TD_HARMLESS_TOKEN: return td_harmless_token_id(s, n) || is_no_number(s, n);
+    case TD_HARMLESS_TIME: return is_time(s, n) || is_no_number(s, n);
     case TD_HARMLESS_NUMBER:
     case TD_HARMLESS_MAP: return is_no_number(s, n);
     default: return false;

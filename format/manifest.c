@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "format/manifest.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -112,6 +113,39 @@ int td_manifest_check(const cJSON *m, struct td_error *err)
     if (strcmp(td_json_get_str(m, "hash", ""), TD_HASH_NAME))
         return td_fail(err, TD_EVERSION, "hash \"%.40s\" is not known to this version", td_json_get_str(m, "hash", ""));
     return TD_OK;
+}
+
+/* Numbers of `of`, and of its members' members. `plan` and `seen` have numbers, the others objects of them. */
+static int check_counts(const cJSON *of, const char *section, struct td_error *err)
+{
+    const cJSON *m, *n;
+
+    cJSON_ArrayForEach(m, of) {
+        const bool is_object = cJSON_IsObject(m);
+
+        for (n = is_object ? m->child : m; n; n = is_object ? n->next : NULL) {
+            const bool is_number = cJSON_IsNumber(n) || td_json_i64(n, -1) != -1 || td_json_num(n, 0) != 0;
+
+            if (is_number && (td_json_i64(n, -1) < 0 || (cJSON_IsNumber(n) && n->valuedouble != floor(n->valuedouble))))
+                return td_fail(err, TD_ECORRUPT, "its manifest is damaged: \"%s.%.60s\" holds no count", section,
+                               m->string ? m->string : "");
+        }
+    }
+    return TD_OK;
+}
+
+int td_manifest_check_counts(const cJSON *m, struct td_error *err)
+{
+    static const char *const SECTIONS[] = {"ledger", "files", "plan", "seen"};
+    const cJSON *requests = td_json_get(td_json_get(m, "replay"), "requests");
+    size_t i;
+
+    for (i = 0; i < sizeof SECTIONS / sizeof *SECTIONS; i++)
+        if (check_counts(td_json_get(m, SECTIONS[i]), SECTIONS[i], err))
+            return TD_ECORRUPT;
+    return requests && td_json_i64(requests, -1) < 0
+               ? td_fail(err, TD_ECORRUPT, "its manifest is damaged: \"replay.requests\" is no count")
+               : TD_OK;
 }
 
 int td_manifest_save(const char *dir, const cJSON *manifest, struct td_error *err)

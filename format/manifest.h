@@ -29,6 +29,9 @@ int td_manifest_get_file(const cJSON *manifest, const char *name, struct td_file
 /* Check that this version can read the fixture, by format, version, id and hash. TD_ECORRUPT,
  * TD_EVERSION. */
 int td_manifest_check(const cJSON *manifest, struct td_error *err);
+/* Check that what a verdict counts with is made of counts: the sections "ledger", "files", "plan" and
+ * "seen", and "replay.requests". TD_ECORRUPT: the sentence names one that is none. */
+int td_manifest_check_counts(const cJSON *manifest, struct td_error *err);
 int td_manifest_save(const char *dir, const cJSON *manifest, struct td_error *err);
 
 #endif

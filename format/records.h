@@ -43,6 +43,12 @@ struct td_token_event { int64_t t_ns; int32_t n_tokens; }; /* an SSE event, or t
 
 struct td_alt { int32_t id; float logprob; };               /* id -1: not known, NaN logprob: the server said NaN or null */
 
+/* Servers that give logits in the place of logprobs give numbers above 0; none are above this one. */
+#define TD_LOGPROB_MOST 1e6
+/* A server's number as a logprob: Infinity above TD_LOGPROB_MOST, which is no evidence, -Infinity below
+ * all floats; NaN stays. */
+float td_logprob_of(double v);
+
 struct td_usage { int64_t prompt_tokens, completion_tokens; };  /* -1: not reported */
 
 struct td_exchange {

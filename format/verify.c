@@ -9,6 +9,7 @@
 #include "common/json.h"
 #include "format/fixture_check.h"
 #include "format/fixture_folder.h"
+#include "format/judgement.h"
 #include "format/own_files.h"
 #include "format/pack.h"
 
@@ -20,6 +21,7 @@ struct check {
     void *ctx;
     struct td_verify_sums *sums;
     struct td_fixture *fx;
+    int judgements; /* that were reported */
 };
 
 static void report_problem(struct check *c, int code, const char *file, const char *sentence)
@@ -75,6 +77,7 @@ static int next_record(struct check *c, struct td_cursor *cur, enum td_stream_ki
     struct td_exchange x = {0};
     struct td_step s = {0};
     struct td_op op = {0};
+    struct td_error judgement = {0};
     struct td_wire w;
     cJSON *line;
     int rc, i;
@@ -92,6 +95,8 @@ static int next_record(struct check *c, struct td_cursor *cur, enum td_stream_ki
         return rc;
     case TD_STREAM_OPS:
         rc = td_cursor_op(cur, &op, err);
+        if (rc == 1 && td_judgement_check(&op, &judgement) && c->judgements++ < MAX_PROBLEMS_PER_FILE)
+            report_problem(c, TD_ECORRUPT, td_file_names[TD_FILE_OPS], judgement.msg);
         for (i = 0; rc == 1 && i < op.n_in; i++)
             need_blob(c, &op, &op.in[i]);
         if (rc == 1 && op.has_out)
@@ -206,7 +211,7 @@ static void check_images(struct check *c)
 int td_fixture_verify(const char *dir, td_verify_report *report, void *ctx, struct td_verify_sums *sums, struct td_error *err)
 {
     char folder[TD_PATH_MAX];
-    struct check c = {folder, report, ctx, sums, NULL};
+    struct check c = {folder, report, ctx, sums, NULL, 0};
     struct td_error why = {0};
     int i, rc = td_fixture_folder(dir, folder, err);
 
@@ -223,6 +228,9 @@ int td_fixture_verify(const char *dir, td_verify_report *report, void *ctx, stru
         report_problem(
             &c, TD_ECORRUPT, TD_MANIFEST_NAME,
             td_json_get_str(td_fixture_manifest(c.fx), "failure", "the recording failed"));
+    td_error_clear(&why);
+    if (td_manifest_check_counts(td_fixture_manifest(c.fx), &why))
+        report_problem(&c, TD_ECORRUPT, TD_MANIFEST_NAME, why.msg);
     td_fixture_state_words(td_fixture_manifest(c.fx), sums->state);
     for (i = 0; i < TD_FILE_COUNT; i++)
         check_file(&c, i);

@@ -68,7 +68,7 @@ static void set_logprob(struct td_answer_token *t, const cJSON *v)
     if (!v)
         return;
     t->has_logprob = true;
-    t->logprob = (float)td_json_num(v, NAN); /* null and strings are NaN */
+    t->logprob = td_logprob_of(td_json_num(v, NAN)); /* null and strings are NaN */
 }
 
 static void set_text(struct td_answer_token *t, const cJSON *v)
@@ -90,7 +90,7 @@ static void add_alt(struct td_answer *a, struct td_answer_token *t, int32_t id, 
         !grow_answer(a, &a->alts, a->n_alts, &a->cap_alts, sizeof *a->alts,
                      (size_t)TD_ANSWER_MAX_TOKENS * 8))
         return;
-    a->alts[a->n_alts++] = (struct td_alt){id, (float)td_json_num(logprob, NAN)};
+    a->alts[a->n_alts++] = (struct td_alt){id, td_logprob_of(td_json_num(logprob, NAN))};
     t->n_alts++;
 }
 

@@ -28,7 +28,7 @@ static struct td_answer_score *make_score_room(struct td_answer *a, const cJSON 
 static void add_score_alt(struct td_answer_score *s, int32_t id, const cJSON *logprob)
 {
     if (s->n < TD_ANSWER_SCORE_ALTS)
-        s->alt[s->n++] = (struct td_alt){id, (float)td_json_num(logprob, NAN)};
+        s->alt[s->n++] = (struct td_alt){id, td_logprob_of(td_json_num(logprob, NAN))};
 }
 
 static int32_t id_of_name(const char *name)
