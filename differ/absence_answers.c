@@ -11,6 +11,7 @@
 #include "common/json.h"
 #include "common/number_words.h"
 #include "differ/absence_type.h"
+#include "differ/end_marks.h"
 #include "format/manifest.h"
 #include "wire/scores.h"
 #include "wire/send.h"
@@ -342,4 +343,21 @@ void td_count_tapped(const struct td_comparison *c, const struct td_side *side,
         return;
     out->planned = td_absence_known(p->tapped);
     out->seen = count_wanted(side, is_tapped, p);
+}
+
+/* Answers without [DONE] of a server that has it in none, and whose baseline has it in none. */
+void td_count_end_marks(const struct td_comparison *c, const struct td_side *side,
+                        const struct td_planned *p, struct td_absence_count *out)
+{
+    size_t i;
+
+    (void)c;
+    (void)p;
+    for (i = 0; i < side->n_xs; i++) {
+        out->planned += counts(&side->xs[i]) && !side->xs[i].error;
+        out->seen += counts(&side->xs[i]) && !side->xs[i].error && !td_end_mark_lacks(&side->xs[i]);
+    }
+    snprintf(out->say, sizeof out->say,
+             "no answer of either side ends with [DONE]: finish_reason alone tells that %lld are whole",
+             (long long)(out->planned - out->seen));
 }

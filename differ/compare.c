@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "differ/absence.h"
+#include "differ/end_marks.h"
 #include "differ/lanes.h"
 
 static int check_sides(const struct td_comparison *c, struct td_error *err)
@@ -114,6 +115,8 @@ int td_compare(struct td_comparison *c, struct td_error *err)
     size_t i;
     int rc = check_sides(c, err);
 
+    if (!rc)
+        td_end_marks_judge(c->side, c->n_sides);
     if (!rc)
         rc = td_align_exchanges(c->side, c->n_sides, &c->groups, err);
     if (!rc)

@@ -10,6 +10,7 @@
 #include "common/json.h"
 #include "common/out_of_memory.h"
 #include "wire/answer.h"
+#include "wire/answer_checks.h"
 #include "wire/answer_event.h"
 #include "wire/answer_scores.h"
 #include "wire/http.h"
@@ -40,6 +41,7 @@ struct td_deriver {
     td_derive_emit_fn *emit; void *arg;
     struct slot *slots; size_t n_slots, n_used, n_open; /* n_open streams; open addressing; n_slots is a power of two */
     int64_t late;
+    struct td_end_marks marks;
 };
 
 /* ---- the table of streams ----------------------------------------------------------------------------------------- */
@@ -208,6 +210,12 @@ static void read_complete_body(struct stream *s, bool complete)
 static void check_sse(struct stream *s, bool complete)
 {
     struct td_answer *a = &s->answer;
+    const size_t pending = td_sse_pending(&s->sse);
+
+    if (complete && td_sse_ends_with(&s->sse, "[DONE]"))
+        a->done = a->end_mark = true;
+    else if (complete && !a->end_mark && pending && td_buf_str(&s->sse.line)[0] != ':')
+        td_answer_fail(a, "cut", "the stream ended within an event, of which %zu bytes came", pending);
 
     if (s->sse.dropped || s->sse.line.failed)
         td_answer_fail(a, "parse", "an event is longer than %zu MiB", TD_SSE_MAX_EVENT >> 20);
@@ -229,7 +237,7 @@ static void fail_by_note(struct stream *s, const cJSON *close)
 }
 
 /* Find the first error, in the order of derive.h. */
-static void find_first_error(struct stream *s)
+static void find_first_error(struct td_deriver *d, struct stream *s)
 {
     struct td_answer *a = &s->answer;
     const cJSON *close = td_json_get(s->close, "close");
@@ -240,6 +248,11 @@ static void find_first_error(struct stream *s)
         s->mode = decide_body_mode(&s->response, "", 0);
     if (s->response.status == 206)
         td_answer_fail(a, "http", "HTTP 206: the server sent a part of the answer, which was not asked for");
+    else if (s->response.status > 200 && s->response.status < 300 && !td_http_is_bodiless(s->response.status))
+        td_answer_fail(a, "http", "HTTP %d: an answer has status 200", s->response.status);
+    else if (s->response.status == 200 && !td_answer_type_fits(s->response.content_type, s->mode == BODY_SSE))
+        td_answer_fail(a, "parse", "the answer is of type \"%.60s\": JSON or an event stream is due",
+                       s->response.content_type);
     if (s->response.status)
         read_complete_body(s, complete);
     if (s->response.state == TD_HTTP_BAD)
@@ -259,6 +272,10 @@ static void find_first_error(struct stream *s)
         td_answer_fail(a, "cut", "the connection was closed without an answer");
     else if (!complete || (!a->done && !a->finish_reason))
         td_answer_fail(a, "cut", "the answer ended after %zu tokens without an end mark", a->n_tokens);
+    else if (s->mode == BODY_SSE && !a->done && td_end_marks_has(&d->marks, s->request.path))
+        td_answer_fail(a, "cut", TD_END_MARK_MISSING, "this server");
+    else if (a->end_mark && !a->error_kind)
+        td_end_marks_add(&d->marks, s->request.path);
 }
 
 /* ---- the exchange ------------------------------------------------------------------------------------------------- */
@@ -354,13 +371,13 @@ static int read_request_prompt_ids(struct td_exchange *x)
     return TD_OK;
 }
 
-static int build_exchange(struct stream *s, struct td_exchange *x)
+static int build_exchange(struct td_deriver *d, struct stream *s, struct td_exchange *x)
 {
     bool long_request;
     int rc;
 
     *x = (struct td_exchange){.stream = s->number};
-    find_first_error(s);
+    find_first_error(d, s);
     read_open_note(s, x);
     if (s->request_body.len && !s->request_body.failed)
         x->request = td_json_parse(td_buf_str(&s->request_body), s->request_body.len, NULL);
@@ -390,7 +407,7 @@ static int finish_stream(struct td_deriver *d, struct stream *s, struct td_error
     struct stream **at = &slot->open;
     const uint32_t number = s->number;
     struct td_exchange x;
-    int rc = build_exchange(s, &x);
+    int rc = build_exchange(d, s, &x);
 
     while (*at != s)
         at = &(*at)->next;

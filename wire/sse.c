@@ -107,3 +107,15 @@ size_t td_sse_pending(const struct td_sse *s)
 {
     return s->line.len + s->data.len;
 }
+
+bool td_sse_ends_with(const struct td_sse *s, const char *data)
+{
+    const char *v;
+    size_t n;
+
+    if (s->line.len) {
+        v = s->has_data ? NULL : field_value(s->line.data, s->line.len, "data", &n);
+        return v && n == strlen(data) && !memcmp(v, data, n);
+    }
+    return s->has_data && !strcmp(td_buf_str(&s->data), data);
+}

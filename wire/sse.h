@@ -33,5 +33,8 @@ void td_sse_release(struct td_sse *s);
 void td_sse_feed(struct td_sse *s, const char *bytes, size_t n);
 /* Bytes of an unfinished event; 0: the stream ended between events. */
 size_t td_sse_pending(const struct td_sse *s);
+/* Is the unfinished event this one? A server may leave out the blank line, or the end of the line, behind
+ * the last event. */
+bool td_sse_ends_with(const struct td_sse *s, const char *data);
 
 #endif

@@ -42,6 +42,7 @@ ap.add_argument("--worse", type=float, default=0.0, help="make each token of a s
 ap.add_argument("--garble", action="store_true", help="spell the tokens of an answer wrongly, as a broken detokenizer does")
 ap.add_argument("--ignore", default="", help="ignore these members of a body, comma separated, and do not say so")
 ap.add_argument("--end", default="length", help="the finish_reason of answers")
+ap.add_argument("--unmarked", type=int, default=0, help="end each so many-th streamed answer without [DONE]: 1 all, 2 every other one")
 ap.add_argument("--mixed", type=float, default=0.0, help="make every other token of a scored text so many nats less likely, the others more")
 ap.add_argument("--gpu", default="", help="lib_cuda_model.so or lib_hip_model.so: answers launch the GEMMs of --model's layers")
 ap.add_argument("--torch", default="", help="a library of torch operators (lib_fake_torch_ops.so): each event of an answer calls one three times")
@@ -277,6 +278,7 @@ class Handler(socketserver.StreamRequestHandler):
         if not req.get("stream") and (path == "/v1/completions" and "prompt_logprobs" in req or path == "/generate"):
             return self.score(path, req)
         Handler.answers += 1
+        answer = Handler.answers
         self.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
         words = len(str(req.get("prompt", "")).split()) or 1
         run_step(words)
@@ -291,6 +293,8 @@ class Handler(socketserver.StreamRequestHandler):
                 os._exit(1)
             if args.fault == "stream-error" and i == 3:
                 event = {"error": {"message": "engine died", "type": "InternalServerError", "code": 500}}
+            if event == b"[DONE]" and args.unmarked and answer % args.unmarked == 0:
+                break
             data = b": ping\r\n\r\n" if event is None else b"data: " + (event if isinstance(event, bytes) else json.dumps(event).encode()) + b"\n\n"
             self.send(b"%x\r\n%s\r\n" % (len(data), data))
         self.send(b"0\r\n\r\n")

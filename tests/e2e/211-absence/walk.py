@@ -343,6 +343,12 @@ def case_ends():
     return absent("ends", base, rewrite(copy(new, "endless"), without("finish_reason")))
 
 
+def case_end_marks():
+    assert record("unmarked", server=("--unmarked", "1")) == 0, open("err").read()
+    assert replay("unmarked", "unmarked-too", server=("--unmarked", "1")) == 0
+    return absent("end_marks", "unmarked", "unmarked-too")
+
+
 def case_scores():
     base, new = good()
     assert json.load(open(f"{base}/manifest.json"))["plan"]["scores"] > 0
