@@ -152,6 +152,23 @@ void td_count_op_lines(const struct td_comparison *c, const struct td_side *side
     out->seen = (int64_t)c->base_ops.n;
 }
 
+/* A recording, or a part of one, whose writer was stopped: the ops behind its last one are gone, and no
+ * count that was kept speaks of them, unless the plan does. */
+void td_count_ops_planned(const struct td_comparison *c, const struct td_side *side,
+                          const struct td_planned *p, struct td_absence_count *out)
+{
+    const int64_t n = (int64_t)c->base_ops.n;
+
+    if (!n || strcmp(td_json_get_str(td_fixture_manifest(side->fx), "state", ""), "interrupted") != 0)
+        return;
+    out->planned = p->ops >= 0 ? p->ops : n + 1;
+    out->seen = n;
+    if (p->ops < 0)
+        snprintf(out->say, sizeof out->say,
+                 "%.160s was interrupted, and nothing says how many ops it was to hold; it holds %lld",
+                 td_fixture_dir(side->fx), (long long)n);
+}
+
 void td_count_taps(const struct td_comparison *c, const struct td_side *side,
                    const struct td_planned *p, struct td_absence_count *out)
 {

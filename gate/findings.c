@@ -164,10 +164,27 @@ static void find_damage(const cJSON *damage, cJSON *out)
     }
 }
 
+/* The share of scorings that failed or are no numbers, and of positions that are none. One that was accepted
+ * does not excuse that all are. */
+static void find_unscored(const cJSON *scores, cJSON *out)
+{
+    static const char *const COUNTS[] = {"nan", "failed", "not_finite"};
+    const double compared = td_json_get_num(td_json_get(scores, "answers"), "comparisons", 0) +
+                            td_json_get_num(td_json_get(scores, "prompts"), "comparisons", 0);
+    size_t i;
+
+    for (i = 0; i < 3; i++) {
+        const double n = td_json_get_num(scores, COUNTS[i], 0),
+                     all = i == 2 ? n + compared : fmax(n, td_json_get_num(scores, "recorded", 0));
+
+        if (n > 0)
+            add(out, COUNTS[i], n / all);
+    }
+}
+
 /* Shifts over their limits, of all answers or prompts and of single ones, and what is no number. */
 static void find_scores(const cJSON *report, const cJSON *scores, cJSON *out)
 {
-    static const char *const COUNTS[] = {"nan", "not_finite", "failed"};
     static const struct { const char *all, *one; } PARTS[] = {{"answers", "answer"},
                                                                {"prompts", "prompt"}};
     const cJSON *limits = td_json_get(td_json_get(report, "policy"), "scores"), *text;
@@ -175,9 +192,7 @@ static void find_scores(const cJSON *report, const cJSON *scores, cJSON *out)
     double shift, apart;
     size_t i;
 
-    for (i = 0; i < 3; i++)
-        if (td_json_get_i64(scores, COUNTS[i], 0) > 0)
-            add(out, COUNTS[i], 0);
+    find_unscored(scores, out);
     apart = td_json_get_num(td_json_get(scores, "answers"), "mean_dlogprob", 0);
     if (apart > td_json_get_num(limits, "distance_max", 0))
         add(out, "logprobs apart", apart);

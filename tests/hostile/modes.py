@@ -157,7 +157,7 @@ row("header-cookies", [sized(SSE, "200 OK", *["text/event-stream"] + ["Set-Cooki
 # ---- lengths --------------------------------------------------------------------------------------
 length = lambda value, body=SSE: head("200 OK", "text/event-stream", "Content-Length: " + value) + body
 row("length-too-long", [length(str(len(SSE) + 50)), CLOSE], "cut: ended in the middle")
-row("length-too-short", [length(str(len(SSE) - 20))], "kept 3")
+row("length-too-short", [length(str(len(SSE) - 20))], "cut 3: the stream ended within an event")
 row("length-zero", [length("0")], "parse: without one event")
 row("length-negative", [length("-5"), CLOSE], "parse: Content-Length")
 row("length-huge", [length("9223372036854775807"), CLOSE], "cut: ended in the middle")

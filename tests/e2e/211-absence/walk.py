@@ -392,6 +392,15 @@ def case_op_lines():
     return absent("op_lines", *ops_with("fewer", ledger("ops.kept", 100)))
 
 
+def case_ops_planned():
+    """A recording, or an extract, that was killed: how many ops it was to hold is not known."""
+    fixtures = ops_with("killed", lambda m: m.update(state="interrupted"))
+    assert absent("ops_planned", *fixtures) == "inconclusive"
+    n = json.load(open("killed/manifest.json"))["files"]["ops.jsonl.zst"]["records"]
+    assert differ(*ops_with("killed-late", lambda m: (m.update(state="interrupted"), m["plan"].update(ops=n))))["verdict"] == "pass"
+    return absent("ops_planned", *ops_with("killed-early", lambda m: (m.update(state="interrupted"), m["plan"].update(ops=n + 1))))
+
+
 def case_taps():
     return absent("taps", *ops_with("ended", ledger("links.lost", 1)))
 

@@ -261,6 +261,40 @@ static void test_damage_is_accepted_as_far_as_it_went(void **state)
 }
 
 /* An op that crashed is a finding of its own beside an accepted error. */
+/* A report whose lane scores regressed: of 8 scorings, and of 200 positions, so many gave no number. */
+static cJSON *scores_of(int failed, int nan, int not_finite)
+{
+    char text[2000];
+
+    snprintf(text, sizeof text,
+             "{\"schema\":\"tapedeck-report-3\",\"tool\":\"t\",\"verdict\":\"regressed\",\"exit\":1,\"headline\":\"WORSE\","
+             "\"cause\":null,\"line\":\"verdict: regressed\",\"fixtures\":[{\"role\":\"baseline\",\"dir\":\"fx\",\"id\":\"abc\"}],"
+             "\"lanes\":{\"scores\":{\"asked\":true,\"verdict\":\"regressed\",\"headline\":\"bad\",\"notes\":["
+             "{\"verdict\":\"regressed\",\"text\":\"%d scorings failed (first: chat: HTTP 500)\"}]}},\"absent\":[],\"accepted\":[],"
+             "\"scores\":{\"recorded\":8,\"failed\":%d,\"nan\":%d,\"not_finite\":%d,"
+             "\"answers\":{\"comparisons\":%d},\"prompts\":{\"comparisons\":100}}}",
+             failed + nan + not_finite, failed, nan, not_finite, 100 - not_finite);
+    return parse(text);
+}
+
+static void test_one_failure_does_not_excuse_all(void **state)
+{
+    static const struct { int one[3], all[3]; } CASES[] = {
+        {{1, 0, 0}, {8, 0, 0}}, {{0, 1, 0}, {0, 8, 0}}, {{0, 0, 1}, {0, 0, 90}}, {{1, 0, 0}, {0, 1, 0}}};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        const int *one = CASES[i].one, *all = CASES[i].all;
+        cJSON *report = scores_of(one[0], one[1], one[2]), *file = accepted_of(report, TODAY + 10);
+
+        cJSON_Delete(report);
+        assert_int_equal(exit_with(file, TODAY, scores_of(one[0], one[1], one[2])), 0);
+        assert_int_equal(exit_with(file, TODAY, scores_of(all[0], all[1], all[2])), 1);
+        cJSON_Delete(file);
+    }
+}
+
 static void test_a_crash_is_no_error(void **state)
 {
     cJSON *file = accept_file(), *report = report_of("20.5", "a", NOTE);
@@ -374,7 +408,7 @@ int main(void)
         cmocka_unit_test(test_a_sample_lacks_what_is_rare),
         cmocka_unit_test(test_less_than_half_is_another_fault_but_in_speed),
         cmocka_unit_test(test_damage_is_accepted_as_far_as_it_went),
-        cmocka_unit_test(test_a_crash_is_no_error),
+        cmocka_unit_test(test_one_failure_does_not_excuse_all), cmocka_unit_test(test_a_crash_is_no_error),
         cmocka_unit_test(test_what_was_not_seen_cannot_be_accepted),
         cmocka_unit_test(test_dates),
         cmocka_unit_test(test_a_sentence_without_its_numbers),
