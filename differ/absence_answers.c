@@ -220,6 +220,17 @@ static int64_t planned_requests(const struct td_comparison *c, const struct td_s
     return n ? n : count_wanted(base, is_planned, &of_base);
 }
 
+/* Has the baseline a request of this prompt? One that it has not stands for none that was planned. */
+static bool is_of_baseline(const struct td_comparison *c, const struct td_exchange *x)
+{
+    size_t i;
+
+    for (i = 0; i < c->groups.n; i++)
+        if (c->groups.group[i].n[TD_BASE] && !strcmp(c->groups.group[i].prompt_id, name_of(x)))
+            return true;
+    return false;
+}
+
 /* A request of the candidate that failed is a result, which lanes judge. One without a trace is
  * not. */
 void td_count_requests(const struct td_comparison *c, const struct td_side *side,
@@ -229,9 +240,11 @@ void td_count_requests(const struct td_comparison *c, const struct td_side *side
     const int64_t redacted = td_fixture_ledger(side->fx, "exchanges.dropped.redacted");
     struct requests r = gather(side, is_planned, p);
     char words[TD_STATE_WORDS];
+    size_t i;
 
     out->planned = planned_requests(c, side, p);
-    out->seen = (int64_t)r.n;
+    for (i = 0; i < r.n; i++)
+        out->seen += is_of_baseline(c, r.x[i]);
     if (redacted > 0)
         snprintf(out->why, sizeof out->why,
                  "%lld requests of the recording are redacted and without token ids",

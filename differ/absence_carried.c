@@ -82,7 +82,12 @@ static void count_carried(const struct td_comparison *c, const struct td_side *s
 
 /* ---- what is carried ------------------------------------------------------------------------- */
 
-/* A stream of llama.cpp may lose some ids within a glyph. */
+/* A stream of llama.cpp may lose some ids within a glyph, and logprobs with them. */
+static bool may_lose_some(const struct td_exchange *x)
+{
+    return x->api && !strcmp(x->api, "llamacpp");
+}
+
 static bool has_ids(const struct td_exchange *x, const struct td_exchange *base)
 {
     int32_t i, n = 0;
@@ -91,7 +96,7 @@ static bool has_ids(const struct td_exchange *x, const struct td_exchange *base)
         return x->token_ids && x->ids_complete;
     for (i = 0; x->token_ids && i < x->n_tokens; i++)
         n += x->token_ids[i] >= 0;
-    return n * (int64_t)2 >= x->n_tokens;
+    return may_lose_some(x) ? n * (int64_t)2 >= x->n_tokens : n == x->n_tokens && x->ids_complete;
 }
 
 void td_count_token_ids(const struct td_comparison *c, const struct td_side *side,
@@ -114,11 +119,14 @@ static int32_t count_logprobs(const struct td_exchange *x)
     return n;
 }
 
-/* Of some tokens a server may give none; half of the share that the baseline's has is enough. */
+/* Of some tokens a server may give none; half of the share that the baseline's has is enough. Where the baseline's
+ * has all, one that is missing could have been NaN. */
 static bool has_logprobs(const struct td_exchange *x, const struct td_exchange *base)
 {
     const int64_t of_x = count_logprobs(x), of_base = count_logprobs(base);
 
+    if (of_base == base->n_tokens && !may_lose_some(x))
+        return of_x == x->n_tokens;
     return of_x > 0 && of_x * base->n_tokens * 2 >= of_base * x->n_tokens;
 }
 
@@ -211,4 +219,47 @@ void td_count_ends(const struct td_comparison *c, const struct td_side *side,
 
     (void)p;
     count_carried(c, side, &ENDS, out);
+}
+
+/* ---- what was asked -------------------------------------------------------------------------- */
+
+/* Did the server read the tokens that the baseline's server read? Where one side does not say, it did. */
+static bool read_the_same(const struct td_exchange *x, const struct td_exchange *base)
+{
+    if (x->n_prompt_ids && base->n_prompt_ids)
+        return x->n_prompt_ids == base->n_prompt_ids &&
+               !memcmp(x->prompt_ids, base->prompt_ids, (size_t)x->n_prompt_ids * sizeof *x->prompt_ids);
+    return x->usage.prompt_tokens <= 0 || base->usage.prompt_tokens <= 0 ||
+           x->usage.prompt_tokens == base->usage.prompt_tokens;
+}
+
+/* An answer to another prompt, as of another chat template or with a second token at its beginning, shows
+ * nothing, also where it is the same. */
+void td_count_prompt_read(const struct td_comparison *c, const struct td_side *side,
+                          const struct td_planned *p, struct td_absence_count *out)
+{
+    const char *first = NULL;
+    size_t i, j, k;
+
+    (void)p;
+    for (i = 0; i < c->groups.n; i++) {
+        const struct td_prompt_group *g = &c->groups.group[i];
+
+        for (k = 0; k < g->n[TD_BASE] && g->by_role[TD_BASE][k].x->error; k++)
+            ;
+        for (j = 0; j < g->n[TD_NEW] && k < g->n[TD_BASE]; j++) {
+            const struct td_xref *r = &g->by_role[TD_NEW][j];
+            const bool same = read_the_same(r->x, g->by_role[TD_BASE][k].x);
+
+            if (r->round != side->round || r->x->error)
+                continue;
+            out->planned++;
+            out->seen += same;
+            first = same || first ? first : g->prompt_id;
+        }
+    }
+    snprintf(out->say, sizeof out->say,
+             "for %lld of %lld answers the server read other tokens of the prompt than the baseline's did (first: %.80s): "
+             "a chat template or tokenizer changed",
+             (long long)(out->planned - out->seen), (long long)out->planned, first ? first : "");
 }

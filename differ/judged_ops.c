@@ -338,6 +338,7 @@ int td_judged_ops_add(struct td_judged_ops *s, const char *fixture_id, const str
     x->dtype = intern(s, op->has_out ? op->out.dtype : "");
     x->act_rounding = intern(s, op->act_rounding ? op->act_rounding : "none");
     x->judge_floor = x->format_cost = x->departs = NAN;
+    x->has_output = op->has_out && op->out.stored;
     x->weights = w ? intern(s, w->dtype) : NULL;
     if ((rc = read_attrs(s, op, x, err))) {
         s->n--;
@@ -349,10 +350,40 @@ int td_judged_ops_add(struct td_judged_ops *s, const char *fixture_id, const str
     return TD_OK;
 }
 
+static int by_origin(const void *a, const void *b)
+{
+    const struct td_judged_op *p = *(const struct td_judged_op *const *)a,
+                              *q = *(const struct td_judged_op *const *)b;
+    int c = strcmp(p->fixture, q->fixture);
+
+    return c ? c : (p->op > q->op) - (p->op < q->op);
+}
+
+/* A replay that holds an op twice would have one judgement of a pair weighed for another op. */
+static int check_once(const struct td_judged_ops *s, size_t first, const char *dir, struct td_error *err)
+{
+    const size_t n = s->n - first;
+    const struct td_judged_op **all = malloc((n + 1) * sizeof *all);
+    size_t i;
+    int rc = TD_OK;
+
+    if (!all)
+        return td_fail(err, TD_ENOMEM, "no memory for %zu ops", n);
+    for (i = 0; i < n; i++)
+        all[i] = &s->op[first + i];
+    qsort(all, n, sizeof *all, by_origin);
+    for (i = 1; i < n && !rc; i++)
+        if (all[i]->status != TD_OP_NONE && by_origin(&all[i - 1], &all[i]) == 0)
+            rc = td_fail(err, TD_ECORRUPT, "%.200s: op %lld is there twice", dir, (long long)all[i]->op);
+    free(all);
+    return rc;
+}
+
 int td_judged_ops_load(struct td_judged_ops *s, struct td_fixture *fx, size_t *bad,
                        struct td_error *err)
 {
     struct td_cursor *c;
+    const size_t first = s->n;
     struct td_op op;
     int rc = td_cursor_open(fx, TD_STREAM_OPS, &c, err);
 
@@ -383,7 +414,7 @@ int td_judged_ops_load(struct td_judged_ops *s, struct td_fixture *fx, size_t *b
     }
     td_op_release(&op);
     td_cursor_close(c);
-    return rc;
+    return rc ? rc : check_once(s, first, td_fixture_dir(fx), err);
 }
 
 void td_judged_ops_release(struct td_judged_ops *s)
@@ -401,15 +432,6 @@ void td_judged_ops_release(struct td_judged_ops *s)
 }
 
 /* ---- joining --------------------------------------------------------------------------------- */
-
-static int by_origin(const void *a, const void *b)
-{
-    const struct td_judged_op *p = *(const struct td_judged_op *const *)a,
-                              *q = *(const struct td_judged_op *const *)b;
-    int c = strcmp(p->fixture, q->fixture);
-
-    return c ? c : (p->op > q->op) - (p->op < q->op);
-}
 
 size_t td_judged_ops_join(struct td_judged_ops *candidate, const struct td_judged_ops *base)
 {
@@ -463,6 +485,10 @@ int td_judged_ops_check_origins(const struct td_judged_ops *candidate, struct td
             return td_fail(err, TD_ECORRUPT,
                            "op %lld is no replay of the op that was recorded: its \"%.40s\" is not %lld", (long long)x->op,
                            name, (long long)td_judged_op_attr(o, name, 0));
+        if (o->has_output && x->status == TD_OP_OK && !x->without_reference && !x->recorded.present)
+            return td_fail(err, TD_ECORRUPT,
+                           "op %lld: its judgement is damaged: it lacks \"recorded\", and the output was recorded",
+                           (long long)x->op);
         if (strcmp(x->dtype, o->dtype) != 0)
             return td_fail(err, TD_ECORRUPT,
                            "op %lld is no replay of the op that was recorded: its output is %.20s, not %.20s", (long long)x->op,

@@ -82,6 +82,7 @@ struct td_judged_op {
     int64_t equal, total;               /* elements equal to the recorded output; total 0: only a
                                            digest was recorded */
     bool without_reference;
+    bool has_output;                    /* its output is stored */
     /* of an op without a reference, beside the baseline build's output, else the recorded one: */
     bool same;                          /* bit-equal */
     double departs;                     /* relative L2; NaN: there was no output to compare with */
@@ -108,7 +109,8 @@ struct td_judged_ops {
 
 /* Append all ops of a fixture. Corrupt frames are counted in *bad and skipped. TD_ELIMIT: an op has
  * more than TD_OP_MAX_ATTRS attributes. TD_ECORRUPT: a judgement holds a number that no judge can find
- * (format/judgement.h). */
+ * (format/judgement.h), or a replayed
+ * op is there twice. */
 int td_judged_ops_load(struct td_judged_ops *s, struct td_fixture *fx, size_t *bad,
                        struct td_error *err);
 /* Append one op. An op without an origin is its own origin. TD_ELIMIT as above. */
@@ -117,8 +119,9 @@ int td_judged_ops_add(struct td_judged_ops *s, const char *fixture_id, const str
 /* Find the baseline's record of each candidate op by its origin, and set `origin`. Returns how many
  * were found. Both sets keep their order; base must live as long as the candidate. */
 size_t td_judged_ops_join(struct td_judged_ops *candidate, const struct td_judged_ops *base);
-/* After td_judged_ops_join(): has each judged op the attributes of its origin, and the type of its output?
- * TD_ECORRUPT: one has not; its judgement would be weighed among ops of another size. */
+/* After td_judged_ops_join(): has each judged op the attributes of its origin, the type of its output, and the
+ * error of the output that was recorded? TD_ECORRUPT: one has not; it would be weighed among ops of another
+ * size, or by what is no limit. */
 int td_judged_ops_check_origins(const struct td_judged_ops *candidate, struct td_error *err);
 void td_judged_ops_release(struct td_judged_ops *s);
 

@@ -429,6 +429,8 @@ static int read_figures(const cJSON *o, struct td_exchange *x, struct td_error *
     const cJSON *usage = td_json_get(o, "usage");
     int rc;
 
+    if (!x->error && x->http_status >= 300)
+        return td_fail(err, TD_ECORRUPT, "\"http_status\" is %d, and there is no \"error\"", x->http_status);
     if (x->repeat < 0 || x->concurrency < 0 || x->http_status < 0 || x->http_status > 999)
         return td_fail(err, TD_ECORRUPT, "\"repeat\", \"concurrency\" or \"http_status\" is out of its range");
     if ((rc = td_rec_read_usage(usage, "prompt_tokens", &x->usage.prompt_tokens, err)) ||

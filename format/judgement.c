@@ -195,6 +195,9 @@ static int check_over(struct look *k, const cJSON *judge)
     k->where = "over";
     if (!over)
         return TD_OK;
+    if (!strcmp(td_json_get_str(over, "of", ""), "element") &&
+        td_json_get_num(td_json_get(judge, "candidate"), "score", INFINITY) * ROUNDED < td_json_get_num(over, "limit", 0))
+        return unfit(k, "limit", td_json_get(over, "limit"), "no error of the candidate is above it");
     if ((rc = check_error(k, over, "limit", false)) || (rc = check_lines(k, over, "rows")))
         return rc;
     return check_lines(k, over, "cols");
@@ -312,6 +315,21 @@ static int check_compared(struct look *k, const cJSON *judge)
     return rc ? rc : check_error(k, judge, "format_cost", false);
 }
 
+/* Only nodes of ggml have kinds without a reference; such an op was compared, and has no error. Any other one is
+ * judged by its candidate's error. */
+static int check_reference(struct look *k, const cJSON *judge)
+{
+    const cJSON *without = td_json_get(judge, "reference");
+
+    k->where = "";
+    if (!without || td_json_get_bool(judge, "reference", true))
+        return TD_OK;
+    if (strncmp(k->op->kind ? k->op->kind : "", "ggml_", 5) != 0)
+        return unfit(k, "reference", without, "its kind has a reference");
+    return td_json_get(td_json_get(judge, "candidate"), "score")
+               ? unfit(k, "reference", without, "the error of its candidate stands there") : TD_OK;
+}
+
 static int64_t count_elements(const struct td_op *op)
 {
     int64_t n = 1;
@@ -331,10 +349,12 @@ int td_judgement_check(const struct td_op *op, struct td_error *err)
     int rc;
 
     if (!j)
-        return TD_OK;
+        return op->origin ? td_fail(err, TD_ECORRUPT, "op %lld: its judgement is damaged: a replayed op has none",
+                                    (long long)op->op)
+                          : TD_OK;
     if ((rc = check_side(&k, j, "recorded")) || (rc = check_side(&k, j, "baseline")) ||
         (rc = check_side(&k, j, "candidate")) || (rc = check_over(&k, j)) || (rc = check_limits(&k, j)) ||
-        (rc = check_compared(&k, j)))
+        (rc = check_reference(&k, j)) || (rc = check_compared(&k, j)))
         return rc;
     return check_speed(&k, j);
 }

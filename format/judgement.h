@@ -11,7 +11,8 @@
 
 /* Check each number of op->judge: that it is one, lies in its range, and does not contradict the
  * others. Members that an older replay did not write may be absent; members that this version does not
- * know are not looked at. An op without a judgement is sound.
+ * know are not looked at. A recorded op without a
+ * judgement is sound, a replayed one (`origin`) is not.
  * TD_ECORRUPT: the sentence names the op, the member, what stands there and what is due. */
 int td_judgement_check(const struct td_op *op, struct td_error *err);
 

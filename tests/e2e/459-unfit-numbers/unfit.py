@@ -2,7 +2,7 @@
 other, and count how differ ends.
 SPDX-License-Identifier: Apache-2.0
 
-WHAT: judgements, exchanges, manifest, or one: a single change, which stays as the folder `changed`.
+WHAT: judgements, exchanges, manifest; lies: judgements that lack something or contradict themselves; or one: a single change, which stays as the folder `changed`.
 """
 import copy
 import json
@@ -84,7 +84,7 @@ def with_more(op):
     reading = {"sm_mhz": [1000, 1500, 2000], "samples": 5, "throttled": 1}
     lines = {"bad": 2, "all": 9, "first": 1, "last": 5, "period": 4, "from": 1, "to": 1}
     j["baseline"] = dict(j["candidate"])
-    j["over"] = {"limit": 4, "of": "element", "rows": dict(lines), "cols": dict(lines)}
+    j["over"] = {"limit": 4, "of": "rms", "rows": dict(lines), "cols": dict(lines)}
     j["speed"] = {"hot": [[100, 100]] * 8, "cold": [[100, 100]] * 8, "starts": 8, "runs_hot": 1, "runs_cold": 1,
                   "device": {side: {"before": dict(reading), "after": dict(reading)} for side in ("baseline", "candidate")}}
     j.update(departs=0, baseline_equal=0, baseline_departs=0, unstable=0)
@@ -112,14 +112,48 @@ def cases(what, lines):
             yield name, value, new
 
 
+def lies(base, replay, lines):
+    """Each of these stands in one line of the replay."""
+    def judge(change):
+        def made(op):
+            change(op["judge"])
+            return [op]
+        return made
+
+    def pop(*names):
+        return judge(lambda j: [j["candidate"].pop(n) for n in names])
+    made = {
+        "no judgement": lambda op: [{k: v for k, v in op.items() if k != "judge"}],
+        "a judgement of null": lambda op: [{**op, "judge": None}],
+        "a judgement in words": lambda op: [{**op, "judge": "ok"}],
+        "a judgement in a list": lambda op: [{**op, "judge": [op["judge"]]}],
+        "without a reference": judge(lambda j: j.update(reference=False)),
+        "without a reference or an error": judge(lambda j: j.update(reference=False, candidate=None)),
+        "no worst column": pop("worst_col"),
+        "no worst row, column, tile": pop("worst_row", "worst_col", "worst_tile"),
+        "no score": pop("score"),
+        "over a limit that it is under": judge(lambda j: j.update(over={"limit": 4, "of": "element"})),
+        "no recorded error": judge(lambda j: j.update(recorded=None)),
+        "more NaN than the reference has": judge(lambda j: j["candidate"].update(nan=7)),
+        "unstable without odd runs": judge(lambda j: j["candidate"].update(unstable=7)),
+        "the worst column above the worst element": judge(lambda j: j["candidate"].update(worst_col=[0, 9])),
+        "there twice": lambda op: [op, op]}
+    for name, change in made.items():
+        write_stream(replay, "ops", change(copy.deepcopy(lines[0])) + lines[1:])
+        print(f"{name}: {differ(base)}")
+
+
 def main():
     what, base, replay = sys.argv[1:]
-    stream = {"judgements": "ops", "one": "ops", "exchanges": "exchanges"}.get(what)
+    stream = {"judgements": "ops", "one": "ops", "lies": "ops", "exchanges": "exchanges"}.get(what)
     if what == "manifest":
         with open(replay + "/manifest.json") as f:
             lines = [json.load(f)]
     else:
         lines = records(replay, stream)
+    if what == "lies":
+        lies(base, replay, lines)
+        return
     if stream == "ops":
         lines = [with_more(x) for x in lines]
     if what == "one":
