@@ -165,7 +165,7 @@ void td_count_ops_planned(const struct td_comparison *c, const struct td_side *s
     out->seen = n;
     if (p->ops < 0)
         snprintf(out->say, sizeof out->say,
-                 "%.160s was interrupted, and nothing says how many ops it was to hold; it holds %lld",
+                 "%.160s is interrupted; nothing says how many ops it was to hold (it holds %lld)",
                  td_fixture_dir(side->fx), (long long)n);
 }
 
