@@ -61,6 +61,25 @@ void td_clean_bytes(const char *text, size_t len, struct td_buf *out)
     }
 }
 
+void td_clean_json(const char *json, size_t len, struct td_buf *out)
+{
+    size_t i = 0;
+
+    while (i < len) {
+        const int n = td_utf8_seq(json + i, len - i);
+        const unsigned char *u = (const unsigned char *)json + i;
+        const unsigned c = n > 1 ? code_point(u, n) : u[0];
+
+        if (td_is_ci_command(json + i, len - i) || (n == 1 && c == 0x7F) || (n == 2 && c < 0xA0))
+            td_buf_addf(out, "\\u%04x", c);
+        else if (n == 1)
+            td_buf_addc(out, json[i]); /* control characters are escapes already */
+        else
+            add_character(json + i, n, out);
+        i += n > 0 ? (size_t)n : 1;
+    }
+}
+
 void td_clean_line(const char *text, size_t max, struct td_buf *out)
 {
     size_t len = text ? strlen(text) : 0, i = 0;

@@ -16,6 +16,9 @@ void td_clean_bytes(const char *text, size_t len, struct td_buf *out);
 /* The same for a string of a report (a NUL in it, coded by json.h, becomes \x00). Of more than max
  * bytes "..." stands for the rest; whole characters are kept. NULL adds nothing. */
 void td_clean_line(const char *text, size_t max, struct td_buf *out);
+/* The same for JSON, which json[len] is, and stays: the escapes are those of JSON (\u0023, \u0085), and
+ * line ends, which stand between its strings only, are kept. Read as JSON it is what it was. */
+void td_clean_json(const char *json, size_t len, struct td_buf *out);
 /* Does text[len] begin with "##[" or "##vso["? CI servers take these, anywhere in a line of a log,
  * for commands. */
 bool td_is_ci_command(const char *text, size_t len);

@@ -1,6 +1,7 @@
 /* report_files.c - write a report as the files that were asked for.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "common/fixture_folders.h"
+#include "common/clean.h"
 #include "common/outfile.h"
 #include "report/report.h"
 
@@ -106,10 +107,14 @@ FILE *td_report_text_stream(const struct td_report_outputs *o)
 
 int td_report_json(const cJSON *report, struct td_buf *out, struct td_error *err)
 {
+    struct td_buf plain = TD_BUF_INIT(TD_REPORT_MAX);
     struct td_jw w;
 
-    td_jw_init(&w, out, true);
+    td_jw_init(&w, &plain, true);
     td_jw_value(&w, NULL, report);
+    td_clean_json(td_buf_str(&plain), plain.len, out);
+    out->failed |= plain.failed;
+    td_buf_release(&plain);
     return out->failed ? td_fail(err, TD_ELIMIT, "the report as JSON is too large") : TD_OK;
 }
 

@@ -3,7 +3,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 from edit_fixture import rewrite
 
-EVIL = "::error::forged " + "a word ::error::forged and ##[error]y ##vso[task.x]z " * 8
+EVIL = "::error::forged \x85\x7f" + "a word ::error::forged and ##[error]y ##vso[task.x]z " * 8
 
 
 def op(x):

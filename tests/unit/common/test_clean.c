@@ -77,6 +77,18 @@ static void the_end_of_the_buffer_is_not_passed(void **state)
     td_buf_release(&out);
 }
 
+static void json_stays_json(void **state)
+{
+    struct td_buf out = TD_BUF_INIT(1 << 16);
+    static const char json[] = "{\n  \"a\\\\##[x]\": \"##vso[y] \xC2\x85 \x7F \xE2\x80\xAE \\n \xC3\xA4 #\"\n}\n";
+
+    (void)state;
+    td_clean_json(json, sizeof json - 1, &out);
+    assert_string_equal(td_buf_str(&out), "{\n  \"a\\\\\\u0023#[x]\": \"\\u0023#vso[y] \\u0085 \\u007f \\u202e "
+                                          "\\n \xC3\xA4 #\"\n}\n");
+    td_buf_release(&out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -85,6 +97,7 @@ int main(void)
         cmocka_unit_test(bytes_that_are_not_utf8_are_replaced),
         cmocka_unit_test(a_long_text_is_cut_at_a_whole_character),
         cmocka_unit_test(the_end_of_the_buffer_is_not_passed),
+        cmocka_unit_test(json_stays_json),
     };
 
     return cmocka_run_group_tests_name("clean", tests, NULL, NULL);
