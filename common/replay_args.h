@@ -52,6 +52,10 @@
 #define TD_REPLAY_BASELINE_BUILD(type, value)                                                      \
     {"baseline-build", 0, type, value, "PATH",                                                     \
      "also run them with this build, and compare errors and speed side by side", 0, 0}
+#define TD_REPLAY_AS(type, value)                                                                  \
+    {"as", 0, type, value, "OPERATOR",                                                             \
+     "of a venv with vLLM for GPUs: run this operator, such as marlin_gemm, not the recorded one", \
+     0, 0}
 #define TD_REPLAY_BUILD_ENV(type, value)                                                           \
     {"build-env", 0, type, value, "N=V", "set this variable for the build (may be repeated)", 0, 0}
 #define TD_REPLAY_BASELINE_ENV(type, value)                                                        \

@@ -146,6 +146,7 @@ static int replay(const struct td_gate_options *o, const char *fixture, const ch
         td_command_opt(&c, "--baseline-build", o->baseline_build);
         td_command_opt(&c, "--provider", o->provider);
         td_command_opt(&c, "--ops", o->ops);
+        td_command_opt(&c, "--as", o->as);
         td_command_opt(&c, "--checkpoint", o->checkpoint);
         td_command_opt(&c, "--max-ops", o->max_ops);
         td_command_opt(&c, "--op-repeat", o->op_repeat);

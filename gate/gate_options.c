@@ -20,6 +20,7 @@ static const struct td_arg OPTIONS[] = {
      "the baseline's server: both take turns, and speed is judged", 0, 0},
     TD_REPLAY_BUILD(TD_ARG_STR, &given.build),
     TD_REPLAY_BASELINE_BUILD(TD_ARG_STR, &given.baseline_build),
+    TD_REPLAY_AS(TD_ARG_STR, &given.as),
     TD_REPLAY_BUILD_ENV(TD_ARG_LIST, &given.build_env),
     TD_REPLAY_BASELINE_ENV(TD_ARG_LIST, &given.baseline_env),
     TD_REPLAY_OPS(TD_ARG_STR, &given.ops),

@@ -44,6 +44,7 @@ void td_gate_add_builds(const struct td_gate_options *o, struct td_buf *out)
 {
     td_shell_add_option(out, "--build", o->build);
     td_shell_add_option(out, "--provider", o->provider);
+    td_shell_add_option(out, "--as", o->as);
     td_shell_add_option(out, "--baseline-build", o->baseline_build);
     td_shell_add_option(out, "--ops", o->ops);
     td_shell_add_option(out, "--checkpoint", o->checkpoint);

@@ -51,6 +51,11 @@ int td_build_pair_detect(const struct td_replay_options *o, struct td_build foun
 {
     int rc = td_build_detect(o->build, provider_of(o, o->build), &found[0], err);
 
+    if (!rc && o->as && strcmp(found[0].provider, "torch"))
+        rc = td_fail(err, TD_EINVAL,
+                     "--as %s: only the Python of a venv with vLLM has operators to choose from, and %s is run by "
+                     "provider %s",
+                     o->as, o->build, found[0].provider);
     if (rc || !o->baseline_build)
         return rc;
     return td_build_detect(o->baseline_build, provider_of(o, o->baseline_build), &found[1], err);

@@ -172,6 +172,29 @@ static int check_allow_paths(const struct td_arg_list *paths, struct td_error *e
     return rc;
 }
 
+/* --as NAME is TD_OPERATOR=NAME for the build. */
+static int set_operator(struct td_replay_options *o, struct td_error *err)
+{
+    static char variable[80] = "TD_OPERATOR=";
+    const size_t n = o->as ? strlen(o->as) : 0;
+    int i;
+
+    if (!o->as)
+        return TD_OK;
+    if (!o->build)
+        return td_fail(err, TD_EINVAL, "--as names an operator of --build, which is not given");
+    if (!n || n > 60 || strspn(o->as, "abcdefghijklmnopqrstuvwxyz0123456789_") != n)
+        return td_fail(err, TD_EINVAL, "--as: \"%.60s\" is no name of an operator", o->as);
+    for (i = 0; i < o->build_env.n; i++)
+        if (!strncmp(o->build_env.item[i], variable, strlen(variable)))
+            return td_fail(err, TD_EINVAL, "--as and --build-env %s both name an operator", variable);
+    if (o->build_env.n == TD_ARG_LIST_MAX)
+        return td_fail(err, TD_EINVAL, "--as: there are too many --build-env");
+    strcat(variable, o->as);
+    o->build_env.item[o->build_env.n++] = variable;
+    return TD_OK;
+}
+
 static int check_options(struct td_replay_options *o, const char *shard, const char *timing,
                          const char *guard, const char *op_timing, const char *scores,
                          struct td_error *err)
@@ -190,6 +213,8 @@ static int check_options(struct td_replay_options *o, const char *shard, const c
         return td_fail(err, TD_EINVAL, "--scores: \"%s\" is neither on nor off", scores);
     o->scores = !strcmp(scores, "on");
     if (check_env("build-env", &o->build_env, err) || check_env("baseline-env", &o->baseline_env, err))
+        return err->code;
+    if (set_operator(o, err))
         return err->code;
     if (o->baseline_env.n && !o->baseline_build)
         return td_fail(err, TD_EINVAL, "--baseline-env is for --baseline-build, which is not given");
@@ -241,7 +266,7 @@ static int run_command_line(int argc, char **argv)
         {"TD_CUDA_KERNEL, TD_HIP_KERNEL", "a part of the name that kernels of a GPU build must have"},
         {"TD_CUDA_LIBRARY, TD_HIP_LIBRARY", "the GPU's driver library to load"},
         {"TD_CUBLAS_LIBRARY", "the cuBLAS to load; a build needs it when it brings none"},
-        {"TD_OPERATOR", "of a vLLM for GPUs: the operator to run, such as marlin_gemm, not the recorded one"},
+        {"TD_OPERATOR", "what --as sets for --build"},
         {"TD_OPS_LOAD", "the library to load in place of those that the file of --ops names"},
         {"TD_OPS_ROWS", "set by {replay} itself: what the file of --ops says"},
         {"TD_HIPBLAS_LIBRARY", "the hipBLAS to load"},
@@ -276,6 +301,7 @@ static int run_command_line(int argc, char **argv)
          "longest wait for one answer, and for the model to load (default 600)", 0.1, 86400},
         TD_REPLAY_BUILD(TD_ARG_STR, &o.build),
         TD_REPLAY_BASELINE_BUILD(TD_ARG_STR, &o.baseline_build),
+        TD_REPLAY_AS(TD_ARG_STR, &o.as),
         TD_REPLAY_BUILD_ENV(TD_ARG_LIST, &o.build_env),
         TD_REPLAY_BASELINE_ENV(TD_ARG_LIST, &o.baseline_env),
         TD_REPLAY_OPS(TD_ARG_STR, &o.ops),

@@ -18,6 +18,7 @@ struct td_replay_options {
                                             long as timeout_s; seconds */
     const char *api;                     /* dialect, NULL: to be detected */
     const char *build, *baseline_build;  /* paths, NULL: none */
+    const char *as;                      /* the operator that --build runs; NULL: the recorded one */
     struct td_arg_list build_env, baseline_env; /* "NAME=value", set for the builds' processes */
     const char *ops;                     /* --ops FILE; NULL: none */
     char *ops_variable;                  /* what it says (own_json.h); NULL: nothing */

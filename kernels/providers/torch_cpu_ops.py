@@ -59,6 +59,8 @@ class Build(torch_build.Build):
 
     def plan(self, op):
         """Choose the kernel that will run this op. Raises Unsupported."""
+        if os.environ.get("TD_OPERATOR"):
+            raise Unsupported("TD_OPERATOR (--as): vLLM for CPUs has no operators to choose from")
         choose = {"gptq_gemm": choose_int4, "gemm": choose_linear}.get(op.kind)
         if not choose:
             raise Unsupported(f"vLLM's kernels run gptq_gemm and gemm here, no {op.kind}")

@@ -476,7 +476,7 @@ torch_form() {
     done
     [ "$1" = plain ] || return
     for other in marlin_gemm gptq_gemm; do
-        "$BIN/gate" "$WORK/$name" "${judge[@]}" --only "$operator" --build-env "TD_OPERATOR=$other" -v >"$WORK/$name-as-$other.txt" 2>&1
+        "$BIN/gate" "$WORK/$name" "${judge[@]}" --only "$operator" --as "$other" -v >"$WORK/$name-as-$other.txt" 2>&1
         say "$name-as-$other: exit $?  $(grep '^verdict:' "$WORK/$name-as-$other.txt")"
     done
     "$BIN/replay" "$WORK/$name" -o "$WORK/$name-timed" --build "$(command -v "$PYTHON")" --baseline-build "$(command -v "$PYTHON")" --only "$operator" --max-ops 8 >"$WORK/$name-timed.txt" 2>&1
