@@ -412,6 +412,16 @@ static int multiply_mine(const struct layer *l, int rows)
     return rc;
 }
 
+/* The same product by a kernel that nobody knows either. The operators compute on the host: wait for it. */
+static int launch_mine(const struct layer *l, int rows)
+{
+    uint64_t in = a, w = l->scales, to = c;
+    int m = rows, n = l->n, k = l->groups;
+    void *at[] = {&in, &w, &to, &m, &n, &k};
+
+    return cu.launch(kernel_of(FAKE_HGEMM), 1, 1, 1, 32, 1, 1, 0, stream, at, NULL) || cu.stream_synchronize(stream);
+}
+
 static int register_operators(void)
 {
     static const char *const schemas[] = {
@@ -466,7 +476,7 @@ int gpu_model_step(int rows)
         if (as_scaled)
             rc |= scaled_multiply(&scaled_layers[i], rows, (unsigned char *)a, (void *)c, torch_call);
         else if (are_mine)
-            rc |= multiply_mine(&layers[i], rows);
+            rc |= multiply_mine(&layers[i], rows) || (!i && launch_mine(&layers[i], rows));
         else if (torch_call)
             rc |= (as_gptq_gemm ? multiply_by_gptq_gemm : multiply)(&layers[i], rows);
         else

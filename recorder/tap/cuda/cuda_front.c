@@ -22,6 +22,7 @@
 #include "recorder/tap/cuda/cupti_watch.h"
 #include "recorder/tap/gpu/flight_trigger.h"
 #include "recorder/tap/gpu/gpu_gate.h"
+#include "recorder/tap/gpu/gpu_own_kernels.h"
 #include "recorder/tap/gpu/gpu_session.h"
 #include "recorder/tap/gpu/gpu_stage.h"
 #include "recorder/tap/gpu/gpu_threads.h"
@@ -187,7 +188,9 @@ static const char *trouble(void)
 {
     const char *why = tap_gpu_session_trouble();
 
-    return why ? why : not_woken ? not_woken : tap_gpu_stage_shortage();
+    if (!why)
+        why = not_woken ? not_woken : tap_gpu_own_kernels_trouble();
+    return why ? why : tap_gpu_stage_shortage();
 }
 
 /* "CUDA device 1": the devices on which the process computes, by its own count. */
@@ -218,6 +221,7 @@ static bool describe(char *library, char *build, size_t n)
 
 TAP_FRONT(cuda) = {.name = "cuda",
                    .describe = describe,
+                   .set_rows = tap_gpu_own_kernels_set,
                    .start = start,
                    .stop = stop,
                    .tick = tick,

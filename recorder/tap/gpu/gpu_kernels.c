@@ -8,6 +8,7 @@
 
 #include "kernels/adapters/adapters.h"
 #include "recorder/tap/gpu/gpu_kernels.h"
+#include "recorder/tap/gpu/gpu_own_kernels.h"
 
 #define KERNELS 8192u                 /* launched in one arm */
 #define GRAPH_KERNELS 2048u           /* captured in graphs, in the life of the process */
@@ -55,15 +56,17 @@ static int read_params(void *handle, struct td_gpu_param *p)
 /* Fill in all but the handle; ready is set last. */
 static void describe_kernel(struct tap_gpu_kernel *k, void *handle, const char *symbol)
 {
-    bool known = false;
+    bool known = false, own;
 
     strcpy(k->symbol, symbol);
     if (symbol[0])
         td_gpu_adapter_find(k->symbol, NULL, 0, &known);
-    if (known) {
+    own = symbol[0] && tap_gpu_own_kernel_is(symbol);
+    if (known || own) {
         k->n_params = tap_driver.named_params ? tap_driver.named_params(symbol, k->params)
                                               : read_params(handle, k->params);
-        k->adapter = td_gpu_adapter_find(k->symbol, k->params, k->n_params, NULL);
+        k->adapter = own ? tap_gpu_own_kernel_find(symbol, k->params, k->n_params)
+                         : td_gpu_adapter_find(k->symbol, k->params, k->n_params, NULL);
     }
     atomic_store_explicit(&k->ready, true, memory_order_release);
 }
