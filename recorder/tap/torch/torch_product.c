@@ -46,15 +46,29 @@ static bool has_dense_rows(const struct tap_torch_tensor *t)
     return t->ndim == 2 && t->strides[1] == 1 && t->strides[0] >= t->sizes[1];
 }
 
+enum lies { BY_ROWS, BY_COLUMNS, ANYHOW };
+
+/* How must the argument lie? */
+static enum lies lies_how(const struct tap_torch_row *row, const char *arg, bool first_weight)
+{
+    int i;
+
+    for (i = 0; i < TAP_TORCH_TURNED && row->by_columns[i]; i++)
+        if (!strcmp(row->by_columns[i], arg))
+            return BY_COLUMNS;
+    return first_weight ? ANYHOW : BY_ROWS;
+}
+
 /* Describe *t as operand `role`. False: more dimensions than an operand has, or gaps where there
  * must be none. */
 static bool add_operand(struct td_gpu_work *w, const struct tap_torch_role *role,
-                        const struct tap_torch_tensor *given, bool any_layout)
+                        const struct tap_torch_tensor *given, enum lies lies)
 {
     int64_t lengths[4];
-    const struct tap_torch_tensor turned = turn(given, lengths), *t = role->turned ? &turned : given;
+    const struct tap_torch_tensor turned = turn(given, lengths),
+                                  *t = lies == BY_COLUMNS ? &turned : given;
     const char *dtype = tap_torch_dtype_name(t->dtype);
-    bool dense = tap_torch_is_dense(t) || (any_layout && is_dense_by_columns(t));
+    bool dense = tap_torch_is_dense(t) || (lies == ANYHOW && is_dense_by_columns(t));
     struct td_gpu_operand *o = &w->op[w->n_op];
     int i;
 
@@ -124,7 +138,7 @@ static bool read_tensors(const struct tap_torch_meaning *m, const td_torch_value
             return false;
         if (role->use == TD_GPU_WEIGHT && !first && is_empty(&t))
             continue;
-        if (!add_operand(w, role, &t, first && weight && !role->turned))
+        if (!add_operand(w, role, &t, lies_how(m->row, role->arg, first && weight)))
             return false;
         weights |= weight, input |= !weight;
     }
@@ -186,7 +200,7 @@ static bool add_output(const struct tap_torch_meaning *m, const td_torch_value *
 
     if (m->out >= 0)
         return read_tensor(m, m->out, stack, &t) && t.ndim == 2 && t.sizes[0] == rows_of_c(w) &&
-               t.sizes[1] == w->n && add_operand(w, &c, &t, false);
+               t.sizes[1] == w->n && add_operand(w, &c, &t, BY_ROWS);
     if (w->n_op == TD_GPU_OPERANDS)
         return false;
     w->op[w->n_op++] = (struct td_gpu_operand){.role = c.role,

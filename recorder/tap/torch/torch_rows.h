@@ -15,6 +15,7 @@
 
 #define TAP_TORCH_ROLES 11
 #define TAP_TORCH_NUMBERS 4
+#define TAP_TORCH_TURNED 5
 #define TAP_TORCH_ABSENT 4
 #define TAP_TORCH_FIXED 2
 
@@ -32,18 +33,17 @@ enum tap_torch_rounds {
 
 /* A tensor among the arguments. Optional ones may be None, or have no elements, but for A and the
  * first weight. A number without dimensions is a vector of one. */
-struct tap_torch_role {
-    const char *arg, *role;
-    enum td_gpu_use use;
-    bool turned;                      /* it lies column after column: the op has its transpose */
-};
+struct tap_torch_role { const char *arg, *role; enum td_gpu_use use; };
 
 struct tap_torch_row {
     const char *name;                 /* "_C::machete_mm" */
     enum tap_torch_does does;
     /* In the order in which the op has them; the first one of use TD_GPU_IN is A, or the W that is
-     * repacked. The first weight may have any layout if it is not turned, the others are row-major. */
+     * repacked. The first weight may have any layout if it is not among by_columns, the others are
+     * row-major. */
     struct tap_torch_role roles[TAP_TORCH_ROLES];
+    const char *by_columns[TAP_TORCH_TURNED]; /* arguments that lie column after column: the op has
+                                                 their transpose */
     /* The rest of a product. */
     const char *kind, *layout;        /* of the op; of W at run time */
     const char *out;                  /* the argument that C is written into; NULL: C is returned */
