@@ -38,7 +38,8 @@ struct td_op_list {
 };
 
 /* A number that is equal for ops whose references can share the dequantised weights: same kind,
- * attributes (but m) and inputs (but a). */
+ * attributes (but m) and inputs (but a, and a routing to experts, which td_reference_batch_fits()
+ * refuses). */
 uint64_t td_op_weights_key(const struct td_op *op);
 /* Describe the sizes of an op, as in td_op_group.shape. */
 void td_op_shape_words(const struct td_op *op, char *out, size_t n);

@@ -132,6 +132,20 @@ static void shapes_name_the_weights(void **state)
     cJSON_Delete(op.attrs);
 }
 
+/* Ops of one layer stand side by side, so that its weights are loaded once: also experts', each call of which has a routing. */
+static void a_routing_is_not_part_of_the_weights(void **state)
+{
+    struct td_tensor_rec in[3] = {{.role = "a"}, {.role = "expert_ids"}, {.role = "qweight"}};
+    struct td_op op = {.kind = (char[]){"moe_gemm"}, .in = in, .n_in = 3};
+    uint64_t key = td_op_weights_key(&op);
+
+    (void)state;
+    in[0].blob.lo = in[1].blob.hi = 7;
+    assert_int_equal(td_op_weights_key(&op), key);
+    in[2].blob.lo = 7;
+    assert_true(td_op_weights_key(&op) != key);
+}
+
 static void sample_is_fair(void **state)
 {
     struct td_op_list l = {0};
@@ -227,7 +241,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(groups_by_shape_and_m), cmocka_unit_test(long_shapes_are_groups_of_their_own),
-        cmocka_unit_test(an_op_over_the_limit_does_not_end_the_list), cmocka_unit_test(shapes_name_the_weights),
+        cmocka_unit_test(an_op_over_the_limit_does_not_end_the_list), cmocka_unit_test(shapes_name_the_weights), cmocka_unit_test(a_routing_is_not_part_of_the_weights),
         cmocka_unit_test(sample_is_fair), cmocka_unit_test(sample_leaves_no_group_out),
         cmocka_unit_test(no_maximum_takes_all), cmocka_unit_test(shards_cover_once), cmocka_unit_test(shard_words),
         cmocka_unit_test(timing_words),
