@@ -12,6 +12,7 @@
 #include "common/clock.h"
 #include "common/fs.h"
 #include "common/json.h"
+#include "common/shell_command.h"
 #include "common/log.h"
 #include "common/new_folder.h"
 #include "format/fixture_check.h"
@@ -121,16 +122,21 @@ static int check_model(const struct replay *s, struct td_error *err)
     bool same_meta = !*meta || !*s->server.meta || !strcmp(meta, s->server.meta);
     bool named_alike = !*model || !strcmp(slash ? slash + 1 : model, s->server.model) ||
                        (s->opt->served_as && !strcmp(s->opt->served_as, s->server.model));
+    struct td_buf word = TD_BUF_INIT(1 << 16);
 
     if (named_alike && same_meta)
         return TD_OK;
-    return td_fail(err, TD_EINVAL,
-                   "these must not be compared: the recording was made with the model %s%s%s%s, "
-                   "but %s serves %s%s%s%s%s%s",
-                   model, *meta ? " (" : "", meta, *meta ? ")" : "", s->server.url, s->server.model,
-                   *s->server.meta ? " (" : "", s->server.meta, *s->server.meta ? ")" : "",
-                   same_meta ? "; if that is the same model, say --served-as " : "",
-                   same_meta ? s->server.model : "");
+    if (same_meta) /* the name is the server's, and somebody pastes it into a shell */
+        td_shell_add_word(&word, s->server.model);
+    td_fail(err, TD_EINVAL,
+            "these must not be compared: the recording was made with the model %s%s%s%s, "
+            "but %s serves %s%s%s%s%s%s",
+            model, *meta ? " (" : "", meta, *meta ? ")" : "", s->server.url, s->server.model,
+            *s->server.meta ? " (" : "", s->server.meta, *s->server.meta ? ")" : "",
+            same_meta ? "; if that is the same model, say --served-as " : "",
+            td_buf_str(&word));
+    td_buf_release(&word);
+    return TD_EINVAL;
 }
 
 /* Probe the server before anything is written. A fixture names the server that it was recorded on;

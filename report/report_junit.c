@@ -125,8 +125,10 @@ static void add_lanes(const cJSON *report, struct td_junit *j)
     cJSON_ArrayForEach(lane, td_json_get(report, "lanes")) {
         struct td_buf body = TD_BUF_INIT(BODY_MAX);
 
-        cJSON_ArrayForEach(note, td_json_get(lane, "notes"))
-            td_buf_addf(&body, "%s: %s\n", td_part_str(note, "verdict"), td_part_str(note, "text"));
+        cJSON_ArrayForEach(note, td_json_get(lane, "notes")) {
+            td_buf_addf(&body, "%s: ", td_part_str(note, "verdict"));
+            add_line(&body, "", td_part_str(note, "text"));
+        }
         add_case(j, "lane", td_part_key(lane), 0, td_part_str(lane, "verdict"),
                  td_part_lane_reason(lane), td_buf_str(&body));
         td_buf_release(&body);
@@ -234,8 +236,9 @@ static void add_bad_ops(const cJSON *ops, const cJSON *group, struct td_buf *out
             td_buf_adds(out, "(more are in the JSON report)\n");
             return;
         }
-        td_buf_addf(out, "op %lld %.300s %s: ", (long long)td_json_get_i64(op, "op", -1),
-                    td_part_str(op, "layer"), td_part_str(op, "result"));
+        td_buf_addf(out, "op %lld ", (long long)td_json_get_i64(op, "op", -1));
+        td_clean_line(td_part_str(op, "layer"), 300, out);
+        td_buf_addf(out, " %s: ", td_part_str(op, "result"));
         add_line(out, "", td_part_str(op, "why"));
     }
 }

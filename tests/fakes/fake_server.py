@@ -43,6 +43,7 @@ ap.add_argument("--garble", action="store_true", help="spell the tokens of an an
 ap.add_argument("--ignore", default="", help="ignore these members of a body, comma separated, and do not say so")
 ap.add_argument("--end", default="length", help="the finish_reason of answers")
 ap.add_argument("--unmarked", type=int, default=0, help="end each so many-th streamed answer without [DONE]: 1 all, 2 every other one")
+ap.add_argument("--named", default="fake", help="the name of the model")
 ap.add_argument("--mixed", type=float, default=0.0, help="make every other token of a scored text so many nats less likely, the others more")
 ap.add_argument("--gpu", default="", help="lib_cuda_model.so or lib_hip_model.so: answers launch the GEMMs of --model's layers")
 ap.add_argument("--torch", default="", help="a library of torch operators (lib_fake_torch_ops.so): each event of an answer calls one three times")
@@ -233,7 +234,7 @@ class Handler(socketserver.StreamRequestHandler):
             return self.reply(200, {"version": "0.5.fake", "context_length": 512, "api_key": "hush", "schedule_policy": "fcfs"})
         if path == "/v1/models":
             meta = {"meta": {"n_vocab": 64, "n_params": args.params, "size": 4096, "ftype": "Q4_1"}} if args.params else {}
-            return self.reply(200, {"object": "list", "data": [{"id": "fake", "object": "model", "owned_by": owner, "max_model_len": args.context, **meta}]})
+            return self.reply(200, {"object": "list", "data": [{"id": args.named, "object": "model", "owned_by": owner, "max_model_len": args.context, **meta}]})
         return self.reply(404, {"detail": "Not Found"})
 
     def post(self, path, req, headers):

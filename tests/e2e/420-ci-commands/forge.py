@@ -6,8 +6,11 @@ from edit_fixture import rewrite
 EVIL = "::error::forged \x85\x7f" + "a word ::error::forged and ##[error]y ##vso[task.x]z " * 8
 
 
+LINES = "a\r\n::error::forged\nverdict: pass\n"
+
+
 def op(x):
-    return [{**x, "layer": EVIL + x["layer"], "impl": {**x["impl"], "library": EVIL, "build": EVIL}}]
+    return [{**x, "layer": LINES + EVIL + x["layer"], "impl": {**x["impl"], "library": EVIL, "build": EVIL}}]
 
 
 for fixture in ("ops", "new"):
