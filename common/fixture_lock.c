@@ -155,11 +155,13 @@ static int try_to_take(struct td_fixture_lock *l, const char *dir, struct td_err
     struct stat st;
     int rc = 1;
 
-    l->fd = open(l->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0644);
+    l->fd = open(l->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
     if (l->fd < 0)
         return td_fail(err, TD_EIO, "%s: cannot create: %s", l->path, strerror(errno));
     if (!is_file(l->fd, &st))
         rc = td_fail(err, TD_EIO, "%s: no regular file; remove it", l->path);
+    else if (st.st_nlink > 1)
+        rc = td_fail(err, TD_EIO, "%s: has another name as well (a hard link); remove it", l->path);
     else if (!fcntl(l->fd, F_OFD_SETLK, &f))
         rc = is_still_there(l->fd, l->path);
     else if (errno == EAGAIN || errno == EACCES)

@@ -72,6 +72,12 @@ int td_fs_open_member(const char *path, int flags, struct td_error *err)
     else if (fstat(fd, &st) || !S_ISREG(st.st_mode)) { /* it was exchanged meanwhile */
         close(fd);
         fd = fail_kind(path, st.st_mode, err);
+    } else if ((flags & O_ACCMODE) != O_RDONLY && st.st_nlink > 1) {
+        close(fd);
+        fd = td_fail(err, TD_EIO,
+                     "%s: has another name as well (a hard link), under which it would change too; copy "
+                     "the folder without hard links (cp -r)",
+                     path);
     }
     close(dir);
     return fd;

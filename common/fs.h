@@ -14,7 +14,7 @@
 /* Open a file of a fixture: the last part of the path, in the folder before it. The user named the
  * folder, which may be reached through links. Who made the fixture may be anybody: its file must be
  * a regular one. A link, FIFO, socket, device or folder in its place is named (TD_ECORRUPT), not
- * followed, opened or waited for. No other open of a fixture's file exists (e2e 330).
+ * followed, opened or waited for. Nor is one written to that has another name as well (TD_EIO). No other open of a fixture's file exists (e2e 330).
  *   flags : of open(2); with O_CREAT, O_EXCL as well: a new file, mode 0600
  * Returns a descriptor, or TD_ENOTFOUND, TD_EEXIST, TD_ECORRUPT, TD_EIO (all below 0). */
 int td_fs_open_member(const char *path, int flags, struct td_error *err);
