@@ -22,13 +22,14 @@
 static struct {
     struct td_record_options o;
     struct td_arg_list headers, redact, redact_headers, show_headers;
-    const char *api, *scores;
+    const char *api, *scores, *launches;
     bool tap_env, run, graphs;
 } given = {
     .o = {.server = "localhost:8000", .suite = "quick", .gemms = "auto", .repeat = 5,
           .tapped_repeat = 1, .logprobs = 5, .timeout_s = 300},
     .api = "auto",
     .scores = "on",
+    .launches = "on",
 };
 
 static const struct td_arg table[] = {
@@ -98,6 +99,9 @@ static const struct td_arg table[] = {
      "servers capture graphs when they start", 0, 0},
     {"graphs-mib", 0, TD_ARG_I64, &given.o.graphs_mib, "MIB",
      "the same, with so much GPU memory for copies (default 256)", 1, 65536},
+    {"launches", 0, TD_ARG_STR, &given.launches, "on|off",
+     "of an NVIDIA GPU: off leaves CUPTI to a profiler, and records only what torch's operators and "
+     "cuBLAS announce (default on)", 0, 0},
     {"ring-mib", 0, TD_ARG_I64, &given.o.ring_mib, "MIB",
      "buffer between the tap and record: at least twice A and C of the largest op "
      "(default 16; for a GPU and llama.cpp 64, for a GPU with --gemms all 256)", 1, 1024},
@@ -213,6 +217,8 @@ static int check(struct td_record_options *o, struct td_error *err)
         rc = td_record_options_scores(given.scores, o, err);
     if (!rc)
         rc = td_record_options_ops(o, err);
+    if (!rc)
+        rc = td_record_options_launches(given.launches, o, err);
     if (!rc)
         rc = td_record_options_check(o, err);
     if (!rc)

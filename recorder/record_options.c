@@ -81,6 +81,15 @@ int td_record_options_ops(struct td_record_options *opt, struct td_error *err)
     return TD_OK;
 }
 
+int td_record_options_launches(const char *text, struct td_record_options *opt,
+                               struct td_error *err)
+{
+    opt->mode.no_launches = !strcmp(text, "off");
+    if (strcmp(text, "on") && strcmp(text, "off"))
+        return td_fail(err, TD_EINVAL, "--launches %s: give on or off", text);
+    return TD_OK;
+}
+
 /* A sample must not disturb the server. Who asks for all gets all, unless they name a budget. */
 static int64_t budget_of(const struct td_record_options *opt)
 {
@@ -102,6 +111,8 @@ static int check_with_gemms(struct td_record_options *opt, struct td_error *err)
         return td_fail(err, TD_EINVAL, "--ops and --gemms off exclude each other");
     if (opt->layers && off)
         return td_fail(err, TD_EINVAL, "--layers and --gemms off exclude each other");
+    if (opt->mode.no_launches && opt->graphs_mib)
+        return td_fail(err, TD_EINVAL, "--launches off and --graphs exclude each other");
     return opt->layers ? td_layer_filter_check(opt->layers, err) : TD_OK;
 }
 

@@ -42,6 +42,9 @@ struct td_record_options {
 
 /* Read --gemms, "auto", "off", "all" or "25%", into mode and gemms_required. TD_EINVAL. */
 int td_record_options_gemms(const char *text, struct td_record_options *opt, struct td_error *err);
+/* Read --launches, "on" or "off", into mode. TD_EINVAL. */
+int td_record_options_launches(const char *text, struct td_record_options *opt,
+                               struct td_error *err);
 /* Read --scores, "on", "off" or a number, into scores. TD_EINVAL. */
 int td_record_options_scores(const char *text, struct td_record_options *opt, struct td_error *err);
 /* Complete graphs_mib of --graphs. graphs : the option was given without a size; starts : the

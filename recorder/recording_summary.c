@@ -173,6 +173,9 @@ static void print_launches(const struct td_tap_client_state *ops, FILE *to)
 {
     int64_t gemms = ops->gemms + ops->gemms_other;
 
+    if (ops->no_launches)
+        fprintf(to, "kernels  launches on a GPU were not watched (--launches off): only what torch's "
+                    "operators and cuBLAS announce was seen\n");
     if (gemms)
         fprintf(to,
                 "kernels  %lld launches on the GPU; of %lld that multiply matrices the tap reads "

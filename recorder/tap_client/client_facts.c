@@ -24,6 +24,8 @@ static cJSON *describe_mode(const struct td_tap_client_mode *m)
         cJSON_AddStringToObject(o, "kinds", m->all_kinds ? "all" : "gemm");
     if (m->steps != TD_TAP_CLIENT_OFF && m->flight_mib)
         cJSON_AddNumberToObject(o, "flight_mib", m->flight_mib);
+    if (m->steps != TD_TAP_CLIENT_OFF && m->no_launches)
+        cJSON_AddBoolToObject(o, "launches", false);
     return o;
 }
 

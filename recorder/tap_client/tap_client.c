@@ -276,6 +276,7 @@ int td_tap_client_arm(struct td_tap_client *c, const struct td_tap_client_mode *
     m.percent_ppm = percent >= 100 ? 1000000 : (uint32_t)(percent * 1e4 + 0.5);
     m.time_ppm = mode->time_ppm;
     m.flight_mib = mode->flight_mib;
+    m.no_launches = mode->no_launches;
     m.kinds = mode->all_kinds ? TAP_KINDS_ALL : TAP_KINDS_GEMM;
     m.budget_bytes_per_s =
         mode->budget_bytes_per_s ? mode->budget_bytes_per_s : TD_TAP_CLIENT_DEFAULT_BUDGET;
@@ -288,6 +289,7 @@ int td_tap_client_arm(struct td_tap_client *c, const struct td_tap_client_mode *
     c->mode.percent = percent;
     c->mode.budget_bytes_per_s = m.budget_bytes_per_s;
     c->state.armed = true;
+    c->state.no_launches = mode->no_launches;
     unlock(c);
     return TD_OK;
 }

@@ -64,6 +64,8 @@ struct td_tap_client_mode {
                                    launching thread's time; steps above it are dropped, as those
                                    above the budget are. 0: no limit */
     uint32_t flight_mib;        /* the flight recorder's ring on the GPU (--flight); 0: none */
+    bool no_launches;           /* NVIDIA: do not subscribe to CUPTI (--launches off); operators and
+                                   calls of libraries are recorded all the same */
     bool all_kinds;             /* every kind of op that a front of the tap sees (--all-ops), not
                                    only matrix products */
 };
@@ -77,6 +79,7 @@ struct td_tap_client_state {
                                    linked: their ops are missing, and nobody knows how many */
     int rings_broken;           /* that are not read any further: what came after is lost, and not counted */
     /* Of a GPU, while armed; all 0 without one: */
+    bool no_launches;           /* they were not watched (--launches off) */
     int64_t launches;           /* of any kernel */
     int64_t gemms, gemms_other; /* of kernels that the tap reads; of others that are matrix products
                                    by their names */

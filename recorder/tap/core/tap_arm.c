@@ -48,6 +48,7 @@ const char *tap_arm(const struct tap_msg *m)
     tap_plan.kinds = m->kinds;
     tap_plan.budget = m->budget_bytes_per_s;
     tap_plan.time_ppm = m->time_ppm;
+    tap_plan.no_launches = m->no_launches != 0;
     tap_plan.flight_bytes = (uint64_t)m->flight_mib << 20;
     tap_budget_reset(tap_now());
     if (!++last_generation)

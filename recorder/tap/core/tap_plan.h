@@ -32,6 +32,7 @@ struct tap_plan {
     uint32_t time_ppm;
     int64_t budget;                   /* bytes per second; <= 0: no limit */
     uint64_t flight_bytes;            /* ring of the flight recorder; 0: none */
+    bool no_launches;                 /* see what is announced, and no launch on a GPU */
 };
 extern struct tap_plan tap_plan;
 
@@ -47,6 +48,9 @@ static inline bool tap_wants_all_kinds(void)
 {
     return tap_armed() && tap_plan.kinds == TAP_KINDS_ALL;
 }
+
+/* This arm may watch the launches on a GPU, for what no operator and no library call announces. */
+static inline bool tap_wants_launches(void) { return !tap_plan.no_launches; }
 
 /* This arm records a sample of the steps, not all of them. Valid while armed. */
 static inline bool tap_is_sampling(void) { return tap_plan.mode != TAP_MODE_ALL; }

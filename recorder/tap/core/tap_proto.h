@@ -29,7 +29,7 @@
 #include "common/desc/weight_fingerprint.h"
 
 #define TAP_MAGIC 0x50415444u /* "DTAP" */
-#define TAP_VERSION 11u       /* both sides must be equal */
+#define TAP_VERSION 12u       /* both sides must be equal */
 #define TAP_PAGE 4096u
 #define TAP_MAX_RINGS 64u
 #define TAP_MIN_RING_BYTES (64u << 10)
@@ -65,7 +65,7 @@ struct tap_msg {
     uint32_t flight_mib;           /* ARM: flight recorder's ring, 0: none; REPLY: what there is */
     uint32_t time_ppm;             /* ARM, sampling: share of the time of a thread that launches on
                                     * a GPU that copies may take, in millionths; 0: no limit */
-    uint32_t unused;
+    uint32_t no_launches;          /* ARM: 1: watch no launches on a GPU (--launches off) */
     int64_t budget_bytes_per_s;    /* ARM: <= 0: no limit */
     int64_t pid;                   /* GREETING, REPLY */
     char text[TAP_TEXT];           /* GREETING, REPLY: why not, or a remark for the user */

@@ -34,6 +34,7 @@
 TAP_EXPORT int InitializeInjection(void);
 
 static _Atomic bool injected;
+static bool at_work;                  /* armed, and the pipeline of launches is open */
 static struct { int64_t began_ns, until_ns; } resting; /* a rest; until_ns 0: there is none */
 static const char *not_woken;         /* why the last rest could not be ended; NULL: it could */
 /* Why graphs are not watched, though --graphs was asked for. */
@@ -64,23 +65,36 @@ static void *guess_context(void)
     return found < 0 || tap_driver.primary_retain(&context, found) ? NULL : context;
 }
 
+/* Be called at each launch. Returns NULL, or why not: then operators of torch and calls of cuBLAS
+ * are recorded all the same. */
+static const char *watch(void)
+{
+    const char *why = tap_cuda_load();
+
+    return why ? why : tap_cupti_watch(tap_cuda_on_call);
+}
+
 static const char *start(void)
 {
-    const char *why, *no_flight = NULL;
+    const char *why, *no_flight, *unseen;
 
     if (!atomic_load(&injected))
         return NULL;
     resting.until_ns = 0;
     not_woken = NULL;
-    why = tap_gpu_session_begin(tap_cuda_load(), guess_context);
+    why = tap_gpu_session_begin(tap_cuda_load_driver(), guess_context);
+    at_work = !why;
     if (!why)
         tap_cuda_graphs_arm();
     tap_gpu_watch_launches(!why);
-    if (!why) {
-        no_flight = tap_gpu_session_open_flight();
-        why = tap_cupti_watch(tap_cuda_on_call);
-    }
-    return why ? why : no_flight ? no_flight : no_graphs[0] ? no_graphs : tap_gpu_stage_shortage();
+    if (why)
+        return why;
+    no_flight = tap_gpu_session_open_flight();
+    unseen = tap_wants_launches() ? watch() : NULL;
+    return unseen         ? unseen
+           : no_flight    ? no_flight
+           : no_graphs[0] ? no_graphs
+                          : tap_gpu_stage_shortage();
 }
 
 static const char *dump_flight(enum tap_dump_reason why)
@@ -107,6 +121,7 @@ static void stop(int wait_ms)
 {
     if (!atomic_load(&injected))
         return;
+    at_work = false;
     tap_gpu_watch_launches(false);
     if (!tap_cuda_graphs_on())
         tap_cupti_unwatch();
@@ -152,7 +167,7 @@ static void tick(void)
 
     if (resting.until_ns && tap_now() >= resting.until_ns)
         wake();
-    if (resting.until_ns || !tap_cupti_is_watching())
+    if (resting.until_ns || !at_work)
         return;
     tap_gpu_session_open_flight();
     tap_gpu_session_tick();
@@ -178,6 +193,7 @@ static void forked(void)
 {
     atomic_store(&injected, false);
     tap_cupti_watch_forget();
+    at_work = false;
     resting.until_ns = 0;
     tap_cuda_callback_forget();
     tap_gpu_session_forked();

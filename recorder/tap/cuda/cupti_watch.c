@@ -57,8 +57,8 @@ const char *tap_cupti_watch(tap_cupti_callback *callback)
     tap_cupti_unwatch();
     if (rc == TD_CUPTI_MULTIPLE_SUBSCRIBERS)
         snprintf(sentence, sizeof sentence,
-                 "CUPTI, which has one place a process, is in use by %s: no launch on the GPU is "
-                 "seen; start the server without it",
+                 "CUPTI, which has one place a process, is in use by %s: no launch is seen, only "
+                 "operators and cuBLAS; start the server without it, or give --launches off",
                  other[0] ? other : "another profiler");
     else
         snprintf(sentence, sizeof sentence,

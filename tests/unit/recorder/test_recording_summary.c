@@ -44,6 +44,10 @@ static void what_is_missing_is_said_with_the_next_step(void **state)
     expect(NULL, "ops      none: no tap in it", true);
     expect(&all, "ops      90 kept in 9 steps, 0 dropped\n", true);
     expect(&all, "--ring-mib", false);
+    expect(&all, "kernels", false);
+    some.no_launches = true;
+    expect(&some, "kernels  launches on a GPU were not watched (--launches off)", true);
+    some = all;
     expect(&all, "none were looked at", false);
     some.ops_dropped = 10, some.ops_ring = 4, some.rested_ms = 2500;
     expect(&some, "ops      90 kept in 9 steps, 10 dropped; for 2.5 s, between samples, none were looked at\n", true);

@@ -586,6 +586,47 @@ static void another_has_the_place(void **state)
     bench_close(&b);
 }
 
+/* With --launches off CUPTI stays a profiler's; what the library's calls announce is recorded all the same, in steps. */
+static void without_launches_nobody_subscribes(void **state)
+{
+    enum { N = 48, M = 5, STEPS = 6 };
+    const float nothing = 0;
+    uint64_t w[2] = {gpu_memory(N * K * 2), gpu_memory(N * K * 2)};
+    struct bench b;
+    int i, taken;
+
+    (void)state;
+    for (i = 0; i < N * K; i++)
+        ((uint16_t *)w[0])[i] = ((uint16_t *)w[1])[i] = (uint16_t)(0x2c00 + i % 999);
+    for (taken = 0; taken < 2; taken++) {
+        cupti_take(taken ? "Nsight Systems" : NULL);
+        bench_open(&b, TAP_MODE_ALL);
+        tap_plan.no_launches = true;
+        assert_null(tap_front_cuda.start());
+        assert_false(cupti_subscribed());
+        for (i = 0; i < STEPS; i++) {
+            gpu_pass(1, 1);            /* launches that nothing announces: not seen */
+            linear(w[0], N, M, 2, &nothing);
+            linear(w[1], N, M, 2, &nothing);
+            cu.stream_synchronize(gpu_stream);
+            tap_front_cuda.tick();
+            assert_false(cupti_subscribed());
+        }
+        tap_front_cuda.stop(20000);
+        tap_plan.no_launches = false;
+        bench_read(&b);
+        /* the first pass through another model begins no step: its first weights are not known yet */
+        assert_int_equal(b.n_steps, STEPS - !taken);
+        assert_int_equal(b.n_ops, 2 * b.n_steps);
+        assert_int_equal(ledger(&b, "launches.seen"), 0);
+        check_balance(&b);
+        bench_close(&b);
+    }
+    cupti_take(NULL);
+    cu.mem_free(w[0]);
+    cu.mem_free(w[1]);
+}
+
 static void samples_are_whole_steps(void **state)
 {
     struct bench b;
@@ -836,7 +877,8 @@ int main(void)
         cmocka_unit_test(threads_at_once),
         cmocka_unit_test(armed_again_and_again),
         cmocka_unit_test(the_last_op_comes_while_idle),
-        cmocka_unit_test(marlin_is_joined), /* the last: another model */
+        cmocka_unit_test(marlin_is_joined), /* the last two: other models */
+        cmocka_unit_test(without_launches_nobody_subscribes),
     };
 
     return cmocka_run_group_tests(tests, gpu_setup, gpu_teardown);
