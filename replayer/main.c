@@ -175,7 +175,7 @@ static int check_allow_paths(const struct td_arg_list *paths, struct td_error *e
 /* --as NAME is TD_OPERATOR=NAME for the build. */
 static int set_operator(struct td_replay_options *o, struct td_error *err)
 {
-    static char variable[80] = "TD_OPERATOR=";
+    static char variable[160] = "TD_OPERATOR=";
     const size_t n = o->as ? strlen(o->as) : 0;
     int i;
 
@@ -183,7 +183,9 @@ static int set_operator(struct td_replay_options *o, struct td_error *err)
         return TD_OK;
     if (!o->build)
         return td_fail(err, TD_EINVAL, "--as names an operator of --build, which is not given");
-    if (!n || n > 60 || strspn(o->as, "abcdefghijklmnopqrstuvwxyz0123456789_") != n)
+    if (!n || n > 120 ||
+        strspn(o->as, strstr(o->as, "::") ? "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_:."
+                                          : "abcdefghijklmnopqrstuvwxyz0123456789_") != n)
         return td_fail(err, TD_EINVAL, "--as: \"%.60s\" is no name of an operator", o->as);
     for (i = 0; i < o->build_env.n; i++)
         if (!strncmp(o->build_env.item[i], variable, strlen(variable)))
