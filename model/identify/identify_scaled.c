@@ -139,13 +139,13 @@ static double largest(enum td_dtype dt)
     return dt == TD_DT_I8 ? 127 : dt == TD_DT_F8_E4M3 ? 448 : 57344;
 }
 
-/* Is q the number that x is rounded to? A server rounds x to 16 bits before, or divides by
- * multiplying: a little beside the middle counts. 2^-25: half of float16's least, before scaling.
- */
+/* Is q the number that x is rounded to? A server rounds x to 16 bits before (bfloat16's 8 bits are the
+ * fewest: --dtype), or divides by multiplying: a little beside the middle counts. 2^-25: half of
+ * float16's least, before scaling. */
 static bool rounds_to(enum td_dtype dt, double x, double scale, double q)
 {
     const double half = 0.5 * step_at(dt, q),
-                 near = half + 0x1p-11 * fabs(x) + fmin(half, 0x1p-25 / fabs(scale));
+                 near = half + 0x1p-8 * fabs(x) * (1 + 0x1p-7) + fmin(half, 0x1p-25 / fabs(scale));
 
     return fabs(x - q) <= near || (fabs(q) == largest(dt) && x / q >= 1);
 }

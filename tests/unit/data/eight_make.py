@@ -15,7 +15,7 @@ import numpy as np
 
 rng = np.random.default_rng(19)
 E4M3, BF16, F16, F32 = ml_dtypes.float8_e4m3fn, ml_dtypes.bfloat16, np.float16, np.float32
-TYPES = {np.dtype(E4M3): "F8_E4M3", np.dtype(BF16): "BF16", np.dtype(F32): "F32", np.dtype(np.int8): "I8"}
+TYPES = {np.dtype(E4M3): "F8_E4M3", np.dtype(BF16): "BF16", np.dtype(F16): "F16", np.dtype(F32): "F32", np.dtype(np.int8): "I8"}
 folder = pathlib.Path(__file__).with_name("eight")
 tensors, sent = {}, []
 
@@ -68,6 +68,10 @@ put("lm_head", w)
 scale = np.stack([[np.abs(w[a:a + 128, b:b + 128].astype(F32)).max() / 448 for b in (0, 128)] for a in (0, 128)]).astype(F32)
 each = np.repeat(np.repeat(scale, 128, 0), 128, 1)[:130, :160]
 record("head block", to_e4m3(w, each), scale)
+w = normal(48, 32).astype(F16)           # a server in bfloat16 (--dtype) rounds it before
+put("model.layers.2.self_attn.o_proj", w)
+scale = np.array([np.abs(w.astype(F32)).max() / 448], F32)
+record("2 o bf16", to_e4m3(w.astype(BF16), scale), scale)
 head, at = {}, 0
 for name in sorted(tensors):
     size = tensors[name].nbytes
@@ -79,6 +83,6 @@ folder.mkdir(exist_ok=True)
 (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + b"".join(np.ascontiguousarray(tensors[n]).tobytes() for n in sorted(tensors)))
 (folder / "sent.bin").write_bytes(b"".join(sent))
 (folder / "config.json").write_text(json.dumps({
-    "model_type": "llama", "hidden_size": 48, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
+    "model_type": "llama", "hidden_size": 48, "intermediate_size": 40, "num_hidden_layers": 3, "num_attention_heads": 2, "num_key_value_heads": 1,
     "head_dim": 16, "vocab_size": 130, "max_position_embeddings": 64, "tie_word_embeddings": False, "eos_token_id": 2, "rms_norm_eps": 1e-6,
     "rope_theta": 10000.0, "quantization_config": {"quant_method": "fp8", "activation_scheme": "dynamic"}}) + "\n")

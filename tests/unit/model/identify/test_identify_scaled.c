@@ -99,6 +99,7 @@ static void test_layers_that_the_server_made(void **state)
     check_layer("0 qkv", "F8_E4M3", 64, 48, "model.layers.0.self_attn.qkv_proj", NULL);
     check_layer("1 qkv", "F8_E4M3", 64, 48, "model.layers.1.self_attn.qkv_proj", NULL);
     check_layer("0 gate_up", "F8_E4M3", 80, 48, "model.layers.0.mlp.gate_up_proj", NULL);
+    check_layer("2 o bf16", "F8_E4M3", 48, 32, "model.layers.2.self_attn.o_proj", NULL);
     check_layer("1 gate_up", "F8_E4M3", 80, 48, "model.layers.1.mlp.gate_up_proj", NULL);
 }
 
