@@ -27,12 +27,14 @@ int main(int argc, char **argv)
     origin[119] = prompt[399] = (char)('0' + part);
     for (i = 0; i < 2; i++) {
         struct td_op op = {.op = i, .step = -1, .pid = 1, .kind = (char[]){"ggml_rope"}, .attrs = cJSON_CreateObject(), .in = in, .n_in = 1, .out = in[0],
-                           .has_out = true, .origin = cJSON_CreateObject(), .impl = {.symbol = attrs > 1 ? NULL : symbol, .duration_ns = -1}};
+                           .has_out = true, .origin = cJSON_CreateObject(), .judge = cJSON_CreateObject(),
+                           .impl = {.symbol = attrs > 1 ? NULL : symbol, .duration_ns = -1}};
 
         snprintf(op.out.role, sizeof op.out.role, "c");
         symbol[1999] = (char)('0' + i);
         cJSON_AddStringToObject(op.origin, "fixture", origin);
         cJSON_AddNumberToObject(op.origin, "op", i);
+        cJSON_AddStringToObject(op.judge, "status", "unsupported"); /* each replayed op has a judgement */
         for (a = 0; a < (i ? 1 : attrs); a++) {
             snprintf(name, sizeof name, "p%d", a);
             cJSON_AddNumberToObject(op.attrs, name, a);
@@ -40,6 +42,7 @@ int main(int argc, char **argv)
         op_writer_check(td_writer_op(w, &op), "op");
         cJSON_Delete(op.attrs);
         cJSON_Delete(op.origin);
+        cJSON_Delete(op.judge);
     }
     op_writer_check(td_writer_exchange(w, &x), "exchange");
     op_writer_check(td_writer_close(w, "complete", &err), "close");
