@@ -17,6 +17,9 @@ PREFIX  ?= /usr/local
 SAN     ?=
 V       ?= 0
 O       ?= build$(if $(SAN),/san)
+# Within this tree a relative name: the files of dependencies name objects so, and a build with an
+# absolute O (an exported one, of a test) left objects as they were whose headers had changed.
+override O := $(patsubst $(CURDIR)/%,%,$(O))
 BIN     := $(if $(SAN),$(O)/bin,bin)
 LIB     := $(if $(SAN),$(O)/lib,lib)
 Q       := $(if $(filter 1,$(V)),,@)
