@@ -249,6 +249,11 @@ cJSON *td_json_load(const char *path, size_t max, struct td_error *err)
     return load(td_fs_read, path, max, err);
 }
 
+cJSON *td_json_load_regular(const char *path, size_t max, struct td_error *err)
+{
+    return load(td_fs_read_regular, path, max, err);
+}
+
 cJSON *td_json_load_member(const char *path, size_t max, struct td_error *err)
 {
     return load(td_fs_read_member, path, max, err);

@@ -29,8 +29,10 @@
 cJSON *td_json_parse(const char *text, size_t n, struct td_error *err);
 /* Is there room (memory.h) for what cJSON's own parser makes of n bytes? TD_ENOMEM. */
 int td_json_room(const char *text, size_t n, struct td_error *err);
-/* td_json_parse() of a file of at most max bytes that the user named, and for one of a fixture. */
+/* td_json_parse() of a file of at most max bytes that the user named, for one that is found under a
+ * fixed name (no pipe and no device: td_fs_open_regular()), and for one of a fixture. */
 cJSON *td_json_load(const char *path, size_t max, struct td_error *err);
+cJSON *td_json_load_regular(const char *path, size_t max, struct td_error *err);
 cJSON *td_json_load_member(const char *path, size_t max, struct td_error *err);
 
 /* Members of an object, or the fallback when obj is NULL, the member is missing or of another type. */

@@ -2,10 +2,12 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gate/accept_file.h"
 
+#include <fcntl.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -154,7 +156,7 @@ int td_accept_load(const char *path, cJSON **out, struct td_error *err)
 {
     *out = NULL;
     if (td_fs_exists(path)) {
-        *out = td_json_load(path, FILE_MAX, err);
+        *out = td_json_load_regular(path, FILE_MAX, err);
     } else if ((*out = cJSON_CreateObject())) {
         cJSON_AddStringToObject(*out, "schema", TD_ACCEPT_SCHEMA);
         cJSON_AddArrayToObject(*out, "accepted");
@@ -169,7 +171,7 @@ int td_accept_load(const char *path, cJSON **out, struct td_error *err)
     return err->code = TD_EINVAL; /* whatever is wrong with it, the user has to mend it */
 }
 
-int td_accept_save(const char *path, const cJSON *file, struct td_error *err)
+static int save(const char *path, const cJSON *file, struct td_error *err)
 {
     struct td_buf text = TD_BUF_INIT(FILE_MAX);
     struct td_jw w;
@@ -182,6 +184,41 @@ int td_accept_save(const char *path, const cJSON *file, struct td_error *err)
                                path, FILE_MAX)
                      : td_outfile_write(path, text.data, text.len, err);
     td_buf_release(&text);
+    return rc;
+}
+
+/* Keep other gates from the file while this one adds to it: its folder is locked, for the file itself
+ * is replaced. Returns a descriptor to close; < 0: the folder cannot be locked. */
+static int lock_folder(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char folder[4096];
+    int fd;
+
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0 && flock(fd, LOCK_EX)) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+int td_accept_extend(const char *path, const cJSON *entries, struct td_error *err)
+{
+    const int lock = lock_folder(path);
+    const cJSON *entry;
+    cJSON *file;
+    int rc = td_accept_load(path, &file, err);
+
+    if (!rc) {
+        cJSON_ArrayForEach(entry, entries)
+            cJSON_AddItemToArray(cJSON_GetObjectItemCaseSensitive(file, "accepted"), cJSON_Duplicate(entry, true));
+        rc = save(path, file, err);
+    }
+    cJSON_Delete(file);
+    if (lock >= 0)
+        close(lock);
     return rc;
 }
 

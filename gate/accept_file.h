@@ -26,8 +26,9 @@ int td_accept_path(const char *policy, char *out, size_t n, struct td_error *err
 int td_accept_load(const char *path, cJSON **out, struct td_error *err);
 /* today: days; an entry that lasts more than TD_ACCEPT_MAX_DAYS from then is refused. */
 int td_accept_check(const cJSON *file, int64_t today, struct td_error *err);
-/* Write the file. */
-int td_accept_save(const char *path, const cJSON *file, struct td_error *err);
+/* Add entries, a list, to the file as it is now: another gate may have added some since it was
+ * loaded. The same errors as td_accept_load(), and those of writing. */
+int td_accept_extend(const char *path, const cJSON *entries, struct td_error *err);
 /* Who accepts: the CI's actor, else git's user, else the user of this machine. Returns out. */
 const char *td_accept_who(char *out, size_t n);
 

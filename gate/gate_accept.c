@@ -84,18 +84,14 @@ static void say_dates(const cJSON *report, const char *path)
 /* Accept what this run found. Nothing is written unless all of it can be accepted. */
 static void add(const struct td_gate_options *o, struct td_gate_accept *a, cJSON **report)
 {
-    cJSON *added = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(added, "accepted"), *entry;
+    cJSON *added = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(added, "accepted");
     struct td_error err = {0, ""};
     char who[200];
     int n = td_accept_add(added, *report, o->accept, td_accept_who(who, sizeof who), a->today,
                           a->until, &err);
 
-    cJSON_ArrayForEach(entry, list)
-        if (n > 0)
-            cJSON_AddItemToArray(cJSON_GetObjectItemCaseSensitive(a->file, "accepted"),
-                                 cJSON_Duplicate(entry, true));
     if (n > 0)
-        td_accept_save(a->path, a->file, &err);
+        td_accept_extend(a->path, list, &err);
     if (err.code) {
         td_log(TD_LOG_ERROR, "gate", "%s", err.msg);
     } else if (!n) {

@@ -6,7 +6,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "gate/accept.h"
 #include "gate/accept_file.h"
@@ -398,9 +403,87 @@ static void test_fail_on_leaves_what_else_was_found(void **state)
     }
 }
 
+/* A list with one entry, for a group of this shape. */
+static cJSON *entries_for(const char *shape)
+{
+    cJSON *file = parse("{\"schema\":\"tapedeck-accepted-1\",\"accepted\":[]}"), *list;
+    cJSON *report = report_of("20.5", shape, NOTE);
+    const int64_t now = td_accept_today();
+    struct td_error err = {0, ""};
+
+    assert_int_equal(td_accept_add(file, report, "why", "who", now, now + 10, &err), 1);
+    list = cJSON_DetachItemFromObject(file, "accepted");
+    cJSON_Delete(report);
+    cJSON_Delete(file);
+    return list;
+}
+
+static int entries_in(const char *path)
+{
+    struct td_error err = {0, ""};
+    cJSON *file;
+    int n;
+
+    if (td_accept_load(path, &file, &err))
+        fail_msg("%s", err.msg);
+    n = cJSON_GetArraySize(td_json_get(file, "accepted"));
+    cJSON_Delete(file);
+    return n;
+}
+
+/* Several gates accept at once, as the jobs of a matrix do. Each adds to the file as it is then. */
+static void test_no_acceptance_is_lost(void **state)
+{
+    enum { GATES = 8, EACH = 5 };
+    char folder[] = "/tmp/td-accept-XXXXXX", path[64];
+    int i, n, status;
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/x.accepted.json", folder);
+    for (i = 0; i < GATES; i++)
+        if (fork() == 0) {
+            cJSON *list = entries_for((const char[]){(char)('a' + i), '\0'});
+            struct td_error err = {0, ""};
+            int rc = 0;
+
+            for (n = 0; n < EACH; n++)
+                rc |= td_accept_extend(path, list, &err);
+            _exit(rc != 0);
+        }
+    for (i = 0; i < GATES; i++) {
+        assert_true(wait(&status) > 0);
+        assert_int_equal(status, 0);
+    }
+    assert_int_equal(entries_in(path), GATES * EACH);
+    unlink(path);
+    rmdir(folder);
+}
+
+/* A pipe in its place is refused, and not waited for. */
+static void test_a_pipe_is_no_file_of_acceptances(void **state)
+{
+    char folder[] = "/tmp/td-accept-XXXXXX", path[64];
+    struct td_error err = {0, ""};
+    cJSON *file;
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/x.accepted.json", folder);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    alarm(20);
+    assert_int_equal(td_accept_load(path, &file, &err), TD_EINVAL);
+    alarm(0);
+    assert_null(file);
+    unlink(path);
+    rmdir(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_acceptance_is_lost),
+        cmocka_unit_test(test_a_pipe_is_no_file_of_acceptances),
         cmocka_unit_test(test_the_same_findings_are_excused_until_the_date),
         cmocka_unit_test(test_other_numbers_of_the_same_sentence_are_excused),
         cmocka_unit_test(test_nothing_else_is_excused),
