@@ -85,7 +85,7 @@ def expansions():
     f = Fixture("many-exchanges", f"differ: {NO_ROOM}")
     f.lines("exchanges", *[fill(b'{"stream":1}\n')] * 4, records=SIZE // 13)
     f = Fixture("many-ops", f"differ-new: {NO_ROOM}")
-    f.lines("ops", *[fill(b'{"op":1,"kind":"k","origin":{"op":1}}\n')] * 4, records=SIZE // 38)
+    f.lines("ops", *[fill(b'{"op":1,"kind":"k","origin":{"op":1},"judge":{}}\n')] * 4, records=SIZE // 49)
     f = Fixture("many-steps")
     f.lines("steps", *[fill(b'{"step":1,"spans":[]}\n')] * 4, records=SIZE // 22)
     f = Fixture("many-facts")
