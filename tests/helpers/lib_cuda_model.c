@@ -424,9 +424,9 @@ static int launch_mine(const struct layer *l, int rows)
 
 static int register_operators(void)
 {
-    static const char *const schemas[] = {
-        "machete_mm(Tensor A, Tensor B, int b_type, ScalarType? out_type, Tensor? group_scales, Tensor? group_zeros, int? group_size, "
-        "Tensor? channel_scales, Tensor? token_scales, str? schedule) -> Tensor", /* vLLM 0.26 */
+    static const char *const schemas[] = { /* vLLM 0.26's */
+        ("machete_mm(Tensor A, Tensor B, int b_type, ScalarType? out_type, Tensor? group_scales, Tensor? group_zeros, int? group_size, "
+         "Tensor? channel_scales, Tensor? token_scales, str? schedule) -> Tensor"),
         "machete_prepack_B(Tensor B, ScalarType a_type, int b_type, ScalarType? group_scales_type) -> Tensor",
         "gptq_gemm(Tensor a, Tensor b_q_weight, Tensor b_gptq_qzeros, Tensor b_gptq_scales, Tensor b_g_idx, bool use_exllama, bool use_v2_format, int bit) -> Tensor"};
     td_torch_init *init = (td_torch_init *)dlsym(RTLD_DEFAULT, "aoti_torch_library_init_fragment");
