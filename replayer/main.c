@@ -239,6 +239,11 @@ static int check_listing(const struct td_replay_options *o, const struct td_args
     return TD_OK;
 }
 
+static void free_text(char **text)
+{
+    free(*text);
+}
+
 static int fail_usage(const struct td_error *err)
 {
     td_log(TD_LOG_ERROR, "replay", "%s", err->msg);
@@ -346,6 +351,7 @@ static int run_command_line(int argc, char **argv)
                     "  {differ} fixtures/tiny fixtures/down\n",
         .environment = environment,
     };
+    char *rows __attribute__((cleanup(free_text))) = NULL; /* o.ops_variable */
     struct td_error err = {0};
     int rc = td_args_parse(&args, argc, argv, &err);
 
@@ -353,6 +359,7 @@ static int run_command_line(int argc, char **argv)
         return TD_EXIT_OK;
     if (!rc)
         rc = check_options(&o, shard, timing, guard, op_timing, scores, &err);
+    rows = o.ops_variable;
     if (!rc && kernels)
         rc = check_listing(&o, &args, &err);
     else if (!rc && (args.n_rest != 1 || args.command))
