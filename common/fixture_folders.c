@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "common/fixture_folders.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -12,25 +13,65 @@
 #include <unistd.h>
 
 #include "common/array.h"
+#include "common/fixture_lock.h"
 #include "common/fs.h"
 #include "common/json.h"
+#include "common/log.h"
 #include "common/outfile.h"
 #include "common/pack_manifest.h"
 
+/* The first is found in other folders too, under names that begin alike. */
 static const char *const FILES[] = {"manifest.json",    "exchanges.jsonl.zst", "ops.jsonl.zst",
                                     "ledger.jsonl.zst", "wire.zst",            "steps.jsonl.zst",
-                                    "blobs.pack"};
+                                    "blobs.pack",       TD_FIXTURE_LOCK_NAME};
 
 enum { MAX_FOLDERS = 10000, MAX_DEPTH = 32, MANIFEST_MAX = 64 << 20 };
 
 /* A folder that is being looked into, and those above it. */
 struct place { dev_t dev; ino_t ino; int depth; const struct place *up; };
 
-static bool has_pack_suffix(const char *path)
+size_t td_fixture_pack_stem(const char *path)
 {
     const size_t n = strlen(path), suffix = strlen(TD_FIXTURE_PACK_SUFFIX);
 
-    return n > suffix && !strcmp(path + n - suffix, TD_FIXTURE_PACK_SUFFIX);
+    return n > suffix && path[n - suffix - 1] != '/' &&
+                   !strcasecmp(path + n - suffix, TD_FIXTURE_PACK_SUFFIX)
+               ? n - suffix
+               : 0;
+}
+
+/* Is it "x.tdz.part", "x.tdz~", "x.tdz.dvc" without x.tdz beside it: half a pack, or what stands for
+ * one? */
+static bool is_without_pack(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *at = slash ? slash + 1 : path;
+    char pack[TD_PATH_MAX];
+
+    while ((at = strcasestr(at, TD_FIXTURE_PACK_SUFFIX))) {
+        at += strlen(TD_FIXTURE_PACK_SUFFIX);
+        if (*at && !isalnum((unsigned char)*at))
+            return snprintf(pack, sizeof pack, "%.*s", (int)(at - path), path) >= (int)sizeof pack ||
+                   access(pack, F_OK);
+    }
+    return false;
+}
+
+/* Is it a pack, of any name? */
+static bool begins_as_pack(const char *path)
+{
+    static const uint8_t ZSTD[] = {0x28, 0xb5, 0x2f, 0xfd};
+    struct td_error none = {0, ""};
+    uint8_t head[sizeof ZSTD];
+    int fd = td_fs_open_regular(path, &none);
+    bool is_zstd = fd >= 0 && read(fd, head, sizeof head) == (ssize_t)sizeof head &&
+                   !memcmp(head, ZSTD, sizeof head);
+    cJSON *manifest = is_zstd ? td_pack_manifest(path, MANIFEST_MAX) : NULL;
+    const bool is_ours = td_json_get(manifest, "format") != NULL;
+
+    if (fd >= 0)
+        close(fd);
+    cJSON_Delete(manifest);
+    return is_ours;
 }
 
 bool td_fixture_folder_is(const char *dir)
@@ -52,7 +93,7 @@ bool td_fixture_folder_is_replay(const char *path)
     bool is_replay;
 
     if (!td_fs_is_dir(path))
-        manifest = has_pack_suffix(path) ? td_pack_manifest(path, MANIFEST_MAX) : NULL;
+        manifest = td_fixture_pack_stem(path) ? td_pack_manifest(path, MANIFEST_MAX) : NULL;
     else if (td_fs_join(file, sizeof file, path, FILES[0], NULL))
         return false;
     else
@@ -164,16 +205,42 @@ static int is_visible(const struct dirent *e)
     return e->d_name[0] != '.';
 }
 
-/* Is this entry of a folder taken for a fixture: a folder of one, a file with the suffix of a pack, a
- * folder that may not be looked into, or a link that leads nowhere? Left out, that would be judged
- * by nobody. */
+/* Is it a file of a fixture that is being copied, "blobs.pack.6eF9c"? */
+static bool is_part_of_file(const char *name)
+{
+    size_t i, n;
+
+    for (i = 1; i < sizeof FILES / sizeof FILES[0]; i++) {
+        n = strlen(FILES[i]);
+        if (!strncmp(name, FILES[i], n) && name[n] && !isalnum((unsigned char)name[n]))
+            return true;
+    }
+    return false;
+}
+
+static bool holds_parts(const char *dir)
+{
+    DIR *d = opendir(dir);
+    const struct dirent *e;
+    bool found = false;
+
+    while (d && !found && (e = readdir(d)))
+        found = is_part_of_file(e->d_name);
+    if (d)
+        closedir(d);
+    return found;
+}
+
+/* Is this entry of a folder taken for a fixture: a folder of one, or of parts of one, a file with the
+ * suffix of a pack, what is left of one or stands for one, a folder that may not be looked into, or a
+ * link that leads nowhere? Left out, that would be judged by nobody. */
 static bool is_taken(const char *path)
 {
     if (access(path, F_OK)) /* a link that leads nowhere */
         return true;
     if (!td_fs_is_dir(path))
-        return has_pack_suffix(path);
-    return td_fixture_folder_is(path) || access(path, R_OK | X_OK);
+        return td_fixture_pack_stem(path) || is_without_pack(path);
+    return td_fixture_folder_is(path) || access(path, R_OK | X_OK) || holds_parts(path);
 }
 
 /* Is the folder one of those above it? A link may lead there. */
@@ -199,7 +266,13 @@ static int add_entry(struct td_fixture_folders *l, const char *path, const struc
                     "%.250s was left by --artifacts: no fixture is taken from it", path);
     if (is_taken(path))
         return add_path(l, path, err);
-    return td_fs_is_dir(path) ? add_below(l, path, up, err) : TD_OK;
+    if (td_fs_is_dir(path))
+        return add_below(l, path, up, err);
+    return begins_as_pack(path)
+               ? note(&l->unseen, &l->n_unseen, &l->cap_unseen, err,
+                      "%.250s is a pack, and its name does not end in " TD_FIXTURE_PACK_SUFFIX
+                      ": it is left out", path)
+               : TD_OK;
 }
 
 static int add_below(struct td_fixture_folders *l, const char *dir, const struct place *up,
@@ -222,6 +295,9 @@ static int add_below(struct td_fixture_folders *l, const char *dir, const struct
     n = scandir(dir, &names, is_visible, by_name);
     if (n < 0)
         return td_fail(err, TD_EIO, "%s: cannot read the folder: %s", dir, strerror(errno));
+    if (!n && up)
+        rc = note(&l->unseen, &l->n_unseen, &l->cap_unseen, err,
+                  "%.250s is empty: if a fixture was to be there, it is not", dir);
     for (i = 0; i < n; i++) {
         char path[TD_PATH_MAX];
 
@@ -247,18 +323,35 @@ int td_fixture_folders_add(struct td_fixture_folders *l, const char *path, struc
     return rc || l->n + l->n_twice > before ? rc : add_path(l, path, err);
 }
 
-void td_fixture_folders_release(struct td_fixture_folders *l)
+static void say_list(char *const *list, size_t n, const char *area)
 {
     size_t i;
 
-    for (i = 0; i < l->n; i++)
-        free(l->path[i]);
-    free(l->path);
-    for (i = 0; i < l->n_twice; i++)
-        free(l->twice[i]);
-    free(l->twice);
-    for (i = 0; i < l->n_skipped; i++)
-        free(l->skipped[i]);
-    free(l->skipped);
+    for (i = 0; i < n; i++)
+        td_log(TD_LOG_WARN, area, "%s", list[i]);
+}
+
+void td_fixture_folders_say(const struct td_fixture_folders *l, const char *area)
+{
+    say_list(l->twice, l->n_twice, area);
+    say_list(l->skipped, l->n_skipped, area);
+    say_list(l->unseen, l->n_unseen, area);
+}
+
+static void free_list(char **list, size_t n)
+{
+    size_t i;
+
+    for (i = 0; i < n; i++)
+        free(list[i]);
+    free(list);
+}
+
+void td_fixture_folders_release(struct td_fixture_folders *l)
+{
+    free_list(l->path, l->n);
+    free_list(l->twice, l->n_twice);
+    free_list(l->skipped, l->n_skipped);
+    free_list(l->unseen, l->n_unseen);
     memset(l, 0, sizeof *l);
 }

@@ -18,6 +18,8 @@ struct td_fixture_folders {
                                                 link or by its folder, and was not added again */
     char **skipped; size_t n_skipped, cap_skipped; /* a sentence for each replay, and each folder
                                                 of --artifacts, that was left out */
+    char **unseen; size_t n_unseen, cap_unseen; /* a sentence for each empty folder below, and each
+                                                pack of another name: nothing was taken from it */
     size_t looked_into;                      /* folders */
     /* given */
     bool without_replays;                    /* leave out replays below a folder, and its folders that
@@ -37,6 +39,9 @@ bool td_fixture_folder_is_replay(const char *path);
 /* Mark a folder as one that --artifacts made. TD_EIO: it cannot be written. */
 int td_fixture_folder_mark_artifacts(const char *dir, struct td_error *err);
 
+/* The length of the path of a pack without its suffix, in capitals too ("X.TDZ"); 0: no such name. */
+size_t td_fixture_pack_stem(const char *path);
+
 /* Is it a folder that holds files of a fixture? True also where the manifest is lost: such a
  * recording must not vanish out of a run in silence. */
 bool td_fixture_folder_is(const char *dir);
@@ -46,11 +51,15 @@ bool td_fixture_folder_owns(const char *fixture, const char *path);
 /* Append what `path` stands for: all fixtures and packs (*.tdz) below it, also those in folders of
  * its folders, in the order of their names, or, where there are none, the path itself. A path that
  * is a fixture is taken, whatever it is. A fixture is
- * not looked into, and is added once. Hidden ones (".x") are left out; a folder that may not be
- * looked into counts as a fixture.
+ * not looked into, and is added once. Hidden ones (".x") are left out. What was planned and is not
+ * there counts as a fixture, so that whoever opens it fails by name: a folder that may not be looked
+ * into, one with files of a fixture and no manifest or with parts of such files
+ * ("blobs.pack.6eF9c"), and a file "x.tdz.part", "x.tdz.dvc" without x.tdz beside it.
  * TD_ELIMIT: too many fixtures, or folders; TD_EIO: it cannot be read; TD_ENOTFOUND: nothing
  * but what is left out; TD_ENOMEM. */
 int td_fixture_folders_add(struct td_fixture_folders *l, const char *path, struct td_error *err);
+/* Warn of what was named twice, left out, or not seen. */
+void td_fixture_folders_say(const struct td_fixture_folders *l, const char *area);
 void td_fixture_folders_release(struct td_fixture_folders *l);
 
 #endif

@@ -126,14 +126,6 @@ static int make_pairs(const char *base, const char *candidate, const struct td_f
     return rc;
 }
 
-static void say_twice(const struct td_fixture_folders *l)
-{
-    size_t i;
-
-    for (i = 0; i < l->n_twice; i++)
-        td_log(TD_LOG_WARN, "diff", "%s", l->twice[i]);
-}
-
 int td_pairs_find(const char *base, const char *candidate, struct td_pairs *out,
                   struct td_error *err)
 {
@@ -149,8 +141,8 @@ int td_pairs_find(const char *base, const char *candidate, struct td_pairs *out,
         add_pair(out, base, candidate);
     else if (!rc)
         rc = make_pairs(base, candidate, &b, &c, out, err);
-    say_twice(&b);
-    say_twice(&c);
+    td_fixture_folders_say(&b, "diff");
+    td_fixture_folders_say(&c, "diff");
     td_fixture_folders_release(&b);
     td_fixture_folders_release(&c);
     return rc;

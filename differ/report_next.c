@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/fixture_folders.h"
 #include "common/fs.h"
 #include "common/replay_args.h"
 #include "common/shell_command.h"
@@ -257,12 +258,10 @@ static void add_next_folder(const struct td_comparison *c, struct td_buf *comman
 {
     const char *dir = td_fixture_dir(c->side[0].fx);
     struct td_buf name = TD_BUF_INIT(1 << 16);
-    size_t len = strlen(dir);
+    size_t stem = td_fixture_pack_stem(dir), len = stem ? stem : strlen(dir);
 
     while (len > 1 && dir[len - 1] == '/')
         len--;
-    if (len > 4 && !strncmp(dir + len - 4, ".tdz", 4))
-        len -= 4;
     td_buf_addf(&name, "%.*s-2", (int)len, dir);
     td_shell_add_option(command, "-o", td_buf_str(&name));
     td_buf_release(&name);

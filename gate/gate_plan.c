@@ -44,13 +44,9 @@ static void set_name(const struct td_gate_plan *p, const char *name, char *out, 
 /* What the search left out, or found and is not what it seems. */
 static void say_found(const struct td_gate_options *o, const struct td_fixture_folders *found)
 {
-    size_t i;
     int k;
 
-    for (i = 0; i < found->n_twice; i++)
-        td_log(TD_LOG_WARN, "gate", "%s", found->twice[i]);
-    for (i = 0; i < found->n_skipped; i++)
-        td_log(TD_LOG_WARN, "gate", "%s", found->skipped[i]);
+    td_fixture_folders_say(found, "gate");
     for (k = 0; k < o->n_operands; k++)
         if (td_fixture_folder_is_replay(o->operand[k]))
             td_log(TD_LOG_WARN, "gate", "%s is a replay, no recording: what its build computed is the "

@@ -86,12 +86,10 @@ static int worse_exit(int a, int b)
 static int name_output(char *out, const char *folder, const char *fixture)
 {
     const char *slash = strrchr(fixture, '/'), *last = slash ? slash + 1 : fixture;
-    size_t n = strlen(last), suffix = strlen(TD_FIXTURE_PACK_SUFFIX);
+    const size_t stem = td_fixture_pack_stem(last);
     char name[TD_PATH_MAX];
 
-    if (n > suffix && !strcmp(last + n - suffix, TD_FIXTURE_PACK_SUFFIX))
-        n -= suffix;
-    snprintf(name, sizeof name, "%.*s", (int)n, last);
+    snprintf(name, sizeof name, "%.*s", (int)(stem ? stem : strlen(last)), last);
     return td_fs_join(out, TD_PATH_MAX, folder, name, NULL);
 }
 
@@ -114,8 +112,7 @@ static int replay_folder(const char *dir, const struct td_replay_options *opt)
         td_log(TD_LOG_ERROR, "replay", "%s", err.msg);
         code = TD_EXIT_BROKEN;
     } else {
-        for (i = 0; i < found.n_twice; i++)
-            td_log(TD_LOG_WARN, "replay", "%s", found.twice[i]);
+        td_fixture_folders_say(&found, "replay");
         for (i = 0; i < found.n && !stop; i++) {
             char to[TD_PATH_MAX];
 
