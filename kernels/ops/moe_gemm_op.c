@@ -169,8 +169,9 @@ static int check_blocks(const struct td_op_call *op, const struct td_moe_op *x, 
 
 static int read_routing(const struct td_op_call *op, struct td_moe_op *x, struct td_error *err)
 {
-    int64_t n_sorted, n_blocks, n_padded, n_weights;
-    const void *sorted, *experts, *padded, *weights;
+    int64_t n_sorted, n_blocks, n_padded, n_weights = x->slots;
+    const void *sorted, *experts, *padded, *weights = NULL;
+    const bool weighted = x->mul_topk_weights || td_op_in(op, "topk_weights");
     unsigned char *seen;
     int64_t count;
     int rc;
@@ -178,7 +179,7 @@ static int read_routing(const struct td_op_call *op, struct td_moe_op *x, struct
     if ((rc = check_row(op, "sorted_token_ids", TD_DT_I32, &n_sorted, &sorted, err)) ||
         (rc = check_row(op, "expert_ids", TD_DT_I32, &n_blocks, &experts, err)) ||
         (rc = check_row(op, "num_tokens_post_padded", TD_DT_I32, &n_padded, &padded, err)) ||
-        (rc = check_row(op, "topk_weights", TD_DT_F32, &n_weights, &weights, err)))
+        (weighted && (rc = check_row(op, "topk_weights", TD_DT_F32, &n_weights, &weights, err))))
         return rc;
     if (n_padded != 1 || n_weights != x->slots)
         return td_fail(err, TD_EINVAL, "%s: %lld num_tokens_post_padded and %lld topk_weights, expected 1 and %lld",

@@ -18,7 +18,7 @@
  *                          expert parallelism has, so that the block is not computed
  *   num_tokens_post_padded I32, one number: so many entries of sorted_token_ids count. What lies
  *                          behind them, and behind their blocks in expert_ids, was never written
- *   topk_weights           F32, m * top_k of them in any shape
+ *   topk_weights           F32, m * top_k of them in any shape; optional without mul_topk_weights
  *   c       [m * top_k, n] of a's dtype, rows ldc apart
  * All but a and c are dense. A slot that no block holds is not computed: what its row of C holds is
  * what was there before, and it is not judged.
@@ -28,7 +28,7 @@
  * Sources: vLLM 0.26, vllm/model_executor/layers/fused_moe/moe_align_block_size.py (the routing),
  * vllm/model_executor/layers/fused_moe/experts/marlin_moe.py (the two products of a layer: the second
  * has m = tokens * top_k and top_k 1), csrc/libtorch_stable/moe/marlin_moe_wna16/ops.cu and
- * marlin_template.h (topk_weights are rounded). */
+ * marlin_template.h (topk_weights are rounded), moe/moe_wna16.cu (they are not, and may be absent). */
 #ifndef TD_KERNELS_OPS_MOE_GEMM_OP_H
 #define TD_KERNELS_OPS_MOE_GEMM_OP_H
 
@@ -42,7 +42,7 @@ struct td_moe_op {
     int64_t experts, top_k, slots, block_size, blocks; /* slots: rows of C; blocks: that count */
     bool mul_topk_weights, round_topk_weights;
     const int32_t *sorted_token_ids, *expert_ids;
-    const float *topk_weights;
+    const float *topk_weights;          /* NULL: none, and mul_topk_weights is false */
     const struct td_tensor *bias;       /* [experts, n]; NULL: none */
 };
 

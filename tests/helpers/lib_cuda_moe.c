@@ -1,13 +1,14 @@
 /* lib_cuda_moe.c - as lib_cuda_model.c, the GPU side of the fake server, with a mixture of experts: the
  * checkpoint is one of random_gptq.py --experts N, and its experts are multiplied by an operator of
- * torch, as vLLM's moe_wna16_marlin_gemm. lib_fake_torch.so must be loaded.
+ * torch, as vLLM's moe_wna16_marlin_gemm or moe_wna16_gemm. lib_fake_torch.so must be loaded.
  * SPDX-License-Identifier: Apache-2.0
  *
  * The server gives layers in the order of their names: of each layer of the model w1, w2 and w3 of all
  * experts, then four of attention, which are left out. The operator launches nothing: a device address
  * is a host address here.
  *
- *   TD_GPU_MODEL_EXPERTS  how many experts a layer has; each token goes to two */
+ *   TD_GPU_MODEL_EXPERTS  how many experts a layer has; each token goes to two
+ *   TD_GPU_MODEL_WNA16    any text: the operator and the layout are those of moe_wna16_gemm */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,7 @@ struct experts { struct weight w[EXPERTS]; uint64_t qweight, scales; };
 static struct experts layers[LAYERS][2]; /* w13, w2 */
 static struct weight gate;
 static int n_experts, given;
+static bool wna16;
 static uint64_t a, c, sorted_ids, expert_ids, padded, weights;
 static void *context, *stream;
 static fake_torch_call_fn *torch_call;
@@ -80,39 +82,67 @@ static struct fake_torch_tensor *tensor_of(td_torch_value v)
     return (struct fake_torch_tensor *)v;
 }
 
-/* _moe_C::moe_wna16_marlin_gemm; the places of its arguments are those of the schema below. */
-static void moe_operator(td_torch_value *stack, uint64_t n_args, uint64_t n_results)
+/* The routing of a call; topk NULL: rows are not multiplied. */
+struct routing { const int32_t *ids, *experts, *count; const float *topk; int block, top_k; bool round_topk; };
+
+static void multiply_slots(const struct fake_torch_tensor *in, const struct weight *w, const struct routing *r, uint16_t *out)
 {
-    const struct fake_torch_tensor *in = tensor_of(stack[0]);
-    struct fake_torch_tensor *out = tensor_of(*(td_torch_value *)stack[1]);
-    const struct weight *w = experts_at((uintptr_t)tensor_of(stack[2])->data);
-    const int32_t *ids = tensor_of(stack[11])->data, *experts = tensor_of(stack[12])->data, *count = tensor_of(stack[13])->data;
-    const float *topk = tensor_of(stack[14])->data;
-    const int block = (int)stack[15], top_k = (int)stack[16], multiply = (int)(stack[17] & 1), k = (int)in->sizes[1];
-    const int64_t slots = in->sizes[0] * top_k;
+    const int k = (int)in->sizes[1];
+    const int64_t slots = in->sizes[0] * r->top_k;
     int i, j;
 
-    (void)n_results;
     cu.stream_synchronize(stream);
-    for (i = 0; i < *count; i++)
-        for (j = 0; ids[i] < slots && j < w[0].n; j++) {
-            const double sum = dot(&w[experts[i / block]], (const uint16_t *)in->data + ids[i] / top_k * k, j),
-                         factor = multiply ? (double)td_f16_load(td_f16_round(topk[ids[i]])) : 1;
+    for (i = 0; i < *r->count; i++)
+        for (j = 0; r->ids[i] < slots && j < w[0].n; j++) {
+            const float topk = r->topk ? r->topk[r->ids[i]] : 1;
+            const double sum = dot(&w[r->experts[i / r->block]], (const uint16_t *)in->data + r->ids[i] / r->top_k * k, j),
+                         factor = (double)(r->round_topk ? td_f16_load(td_f16_round(topk)) : topk);
 
-            ((uint16_t *)out->data)[ids[i] * w[0].n + j] = td_f16_round((float)(sum * factor));
+            out[r->ids[i] * w[0].n + j] = td_f16_round((float)(sum * factor));
         }
+}
+
+static void return_tensor(td_torch_value *stack, uint64_t n_args, struct fake_torch_tensor *out)
+{
     memset(stack, 0, n_args * sizeof *stack);
     stack[0] = (uintptr_t)out;
 }
 
-static int register_operator(void)
+/* _moe_C::moe_wna16_marlin_gemm; the places of its arguments are those of the schema below. */
+static void marlin_operator(td_torch_value *stack, uint64_t n_args, uint64_t n_results)
 {
-    static const char schema[] = /* vLLM 0.26 */
+    struct fake_torch_tensor *out = tensor_of(*(td_torch_value *)stack[1]);
+    const struct routing r = {tensor_of(stack[11])->data, tensor_of(stack[12])->data, tensor_of(stack[13])->data,
+                              stack[17] & 1 ? tensor_of(stack[14])->data : NULL, (int)stack[15], (int)stack[16], true};
+
+    (void)n_results;
+    multiply_slots(tensor_of(stack[0]), experts_at((uintptr_t)tensor_of(stack[2])->data), &r, out->data);
+    return_tensor(stack, n_args, out);
+}
+
+/* _moe_C::moe_wna16_gemm */
+static void wna16_operator(td_torch_value *stack, uint64_t n_args, uint64_t n_results)
+{
+    struct fake_torch_tensor *out = tensor_of(stack[1]);
+    const struct routing r = {tensor_of(stack[6])->data, tensor_of(stack[7])->data, tensor_of(stack[8])->data,
+                              stack[5] ? tensor_of(*(td_torch_value *)stack[5])->data : NULL, (int)stack[10], (int)stack[9], false};
+
+    (void)n_results;
+    multiply_slots(tensor_of(stack[0]), experts_at((uintptr_t)tensor_of(stack[2])->data), &r, out->data);
+    return_tensor(stack, n_args, out);
+}
+
+static int register_operators(void)
+{
+    static const char marlin[] = /* vLLM 0.26 */
         "moe_wna16_marlin_gemm(Tensor! a, Tensor? c_or_none,Tensor! b_q_weight, Tensor? b_bias_or_none,Tensor! b_scales, Tensor? a_scales, Tensor? "
         "global_scale, Tensor? b_zeros_or_none,Tensor? g_idx_or_none, Tensor? perm_or_none, Tensor! workspace,Tensor sorted_token_ids,"
         "Tensor! expert_ids, Tensor! num_tokens_past_padded,Tensor! topk_weights, int moe_block_size, int top_k, bool mul_topk_weights, int b_type_id,"
         "int size_m, int size_n, int size_k,bool is_full_k, bool use_atomic_add,bool use_fp32_reduce, bool is_zp_float,"
         "int thread_k, int thread_n, int blocks_per_sm) -> Tensor";
+    static const char bytes[] = /* vLLM 0.26 */
+        "moe_wna16_gemm(Tensor input, Tensor! output, Tensor b_qweight, Tensor b_scales, Tensor? b_qzeros, Tensor? topk_weights, Tensor sorted_token_ids, "
+        "Tensor expert_ids, Tensor num_tokens_post_pad, int top_k, int BLOCK_SIZE_M, int BLOCK_SIZE_N, int BLOCK_SIZE_K, int bit) -> Tensor";
     td_torch_init *init = (td_torch_init *)dlsym(RTLD_DEFAULT, "aoti_torch_library_init_fragment");
     td_torch_init_impl *init_impl = (td_torch_init_impl *)dlsym(RTLD_DEFAULT, "aoti_torch_library_init_impl");
     td_torch_def *def = (td_torch_def *)dlsym(RTLD_DEFAULT, "aoti_torch_library_def");
@@ -124,8 +154,9 @@ static int register_operator(void)
     if (!torch_call || !init || !init_impl || !def || !impl || !current)
         return 3;
     *current = stream;
-    return init("_moe_C", __FILE__, __LINE__, &library) || def(library, schema) || init_impl("_moe_C", "CUDA", __FILE__, __LINE__, &cuda) ||
-           impl(cuda, "moe_wna16_marlin_gemm", moe_operator, 1);
+    return init("_moe_C", __FILE__, __LINE__, &library) || def(library, marlin) || def(library, bytes) ||
+           init_impl("_moe_C", "CUDA", __FILE__, __LINE__, &cuda) || impl(cuda, "moe_wna16_marlin_gemm", marlin_operator, 1) ||
+           impl(cuda, "moe_wna16_gemm", wna16_operator, 1);
 }
 
 /* ---- the model ------------------------------------------------------------------------------------------------------- */
@@ -137,6 +168,7 @@ int gpu_model_open(void)
     const char *experts = getenv("TD_GPU_MODEL_EXPERTS");
 
     n_experts = experts ? atoi(experts) : 0;
+    wna16 = getenv("TD_GPU_MODEL_WNA16") != NULL;
     if (!h || n_experts < TOP_K || n_experts > EXPERTS)
         return 1;
 #define FIND(name, member, args) *(void **)&cu.member = dlsym(h, #name);
@@ -147,7 +179,7 @@ int gpu_model_open(void)
     api()->use_thread(true);
     return cu.init(0) || cu.primary_retain(&context, 0) || cu.ctx_set_current(context) || cu.stream_create(&stream, TD_CUDA_STREAM_NON_BLOCKING) ||
            cu.mem_alloc(&a, 1 << 20) || cu.mem_alloc(&c, 1 << 20) || cu.mem_alloc(&sorted_ids, 1 << 16) || cu.mem_alloc(&expert_ids, 1 << 16) ||
-           cu.mem_alloc(&padded, 256) || cu.mem_alloc(&weights, 1 << 16) || register_operator();
+           cu.mem_alloc(&padded, 256) || cu.mem_alloc(&weights, 1 << 16) || register_operators();
 }
 
 /* [left | right], column after column; right NULL: left alone. */
@@ -170,6 +202,19 @@ static struct weight side_by_side(const struct weight *left, const struct weight
     return w;
 }
 
+/* Output after output, as vLLM's moe_wna16.py loads a GPTQ checkpoint. */
+static void put_in_bytes(const struct weight *w, uint32_t *q, uint16_t *scales)
+{
+    int j, r;
+
+    for (j = 0; j < w->n; j++) {
+        for (r = 0; r < w->k / 8; r++)
+            q[j * (w->k / 8) + r] = w->qweight[r * w->n + j];
+        for (r = 0; r < w->groups; r++)
+            scales[j * w->groups + r] = w->scales[r * w->n + j];
+    }
+}
+
 /* Repack expert e into the larger tensors of the server. */
 static int put_expert(struct experts *x, int e)
 {
@@ -178,6 +223,10 @@ static int put_expert(struct experts *x, int e)
 
     if (!x->qweight && (cu.mem_alloc(&x->qweight, words * 4 * (size_t)n_experts) || cu.mem_alloc(&x->scales, halves * 2 * (size_t)n_experts)))
         return 1;
+    if (wna16) {
+        put_in_bytes(w, (uint32_t *)x->qweight + (size_t)e * words, (uint16_t *)x->scales + (size_t)e * halves);
+        return 0;
+    }
     return td_marlin_repack(4, w->k, w->n, w->qweight, NULL, (uint32_t *)x->qweight + (size_t)e * words, NULL) ||
            td_marlin_permute_scales(w->groups, w->n, w->scales, (uint16_t *)x->scales + (size_t)e * halves, NULL);
 }
@@ -242,26 +291,45 @@ static struct fake_torch_tensor on_gpu(int32_t dtype, int ndim, int64_t d0, int6
     return t;
 }
 
+/* What all operators are given. */
+struct call { struct fake_torch_tensor in, out, q, s, ids, experts, count, topk; };
+
+static int call_marlin(struct call *t, int top_k, int times_weights)
+{
+    struct fake_torch_tensor none = on_gpu(TD_TORCH_I32, 2, n_experts, 0, 0, 0), space = on_gpu(TD_TORCH_I32, 1, 64, 0, 0, padded);
+    td_torch_value out_at = (uintptr_t)&t->out, none_at = (uintptr_t)&none;
+    td_torch_value stack[29] = {[0] = (uintptr_t)&t->in, [1] = (uintptr_t)&out_at, [2] = (uintptr_t)&t->q, [4] = (uintptr_t)&t->s,
+                                [8] = (uintptr_t)&none_at, [9] = (uintptr_t)&none_at, [10] = (uintptr_t)&space, [11] = (uintptr_t)&t->ids,
+                                [12] = (uintptr_t)&t->experts, [13] = (uintptr_t)&t->count, [14] = (uintptr_t)&t->topk, [15] = BLOCK,
+                                [16] = (uint64_t)top_k, [17] = 0x5500 | (uint64_t)times_weights, [18] = U4B8, [22] = 1, [24] = 1, [25] = 0x5500};
+
+    return torch_call("_moe_C::moe_wna16_marlin_gemm", "CUDA", stack, 29, 1);
+}
+
+static int call_wna16(struct call *t, int top_k, int times_weights)
+{
+    td_torch_value topk_at = (uintptr_t)&t->topk;
+    td_torch_value stack[14] = {(uintptr_t)&t->in, (uintptr_t)&t->out, (uintptr_t)&t->q, (uintptr_t)&t->s, 0, times_weights ? (uintptr_t)&topk_at : 0,
+                                (uintptr_t)&t->ids, (uintptr_t)&t->experts, (uintptr_t)&t->count, (uint64_t)top_k, BLOCK, 128, 128, 4};
+
+    return torch_call("_moe_C::moe_wna16_gemm", "CUDA", stack, 14, 1);
+}
+
 static int multiply(const struct experts *x, int tokens, int rows, int top_k, int times_weights)
 {
     const struct weight *w = &x->w[0];
     const int64_t room = tokens * TOP_K + n_experts * (BLOCK - 1);
-    struct fake_torch_tensor in = on_gpu(TD_TORCH_F16, 2, rows, w->k, 0, a), out = on_gpu(TD_TORCH_F16, 2, rows * top_k, w->n, 0, c),
-                             q = on_gpu(TD_TORCH_I32, 3, n_experts, w->k / 16, w->n * 2, x->qweight),
-                             s = on_gpu(TD_TORCH_F16, 3, n_experts, w->groups, w->n, x->scales), none = on_gpu(TD_TORCH_I32, 2, n_experts, 0, 0, 0),
-                             space = on_gpu(TD_TORCH_I32, 1, 64, 0, 0, padded), ids = on_gpu(TD_TORCH_I32, 1, room, 0, 0, sorted_ids),
-                             experts = on_gpu(TD_TORCH_I32, 1, (room + BLOCK - 1) / BLOCK, 0, 0, expert_ids),
-                             count = on_gpu(TD_TORCH_I32, 1, 1, 0, 0, padded), topk = on_gpu(TD_TORCH_F32, 2, tokens, TOP_K, 0, weights);
-    td_torch_value out_at = (uintptr_t)&out, none_at = (uintptr_t)&none;
-    td_torch_value stack[29] = {[0] = (uintptr_t)&in, [1] = (uintptr_t)&out_at, [2] = (uintptr_t)&q, [4] = (uintptr_t)&s, [8] = (uintptr_t)&none_at,
-                                [9] = (uintptr_t)&none_at, [10] = (uintptr_t)&space, [11] = (uintptr_t)&ids, [12] = (uintptr_t)&experts,
-                                [13] = (uintptr_t)&count, [14] = (uintptr_t)&topk, [15] = BLOCK, [16] = (uint64_t)top_k,
-                                [17] = 0x5500 | (uint64_t)times_weights, [18] = U4B8, [22] = 1, [24] = 1, [25] = 0x5500};
+    struct call t = {on_gpu(TD_TORCH_F16, 2, rows, w->k, 0, a),
+                     wna16 ? on_gpu(TD_TORCH_F16, 3, tokens, TOP_K, w->n, c) : on_gpu(TD_TORCH_F16, 2, rows * top_k, w->n, 0, c),
+                     wna16 ? on_gpu(TD_TORCH_U8, 3, n_experts, w->n, w->k / 2, x->qweight) : on_gpu(TD_TORCH_I32, 3, n_experts, w->k / 16, w->n * 2, x->qweight),
+                     wna16 ? on_gpu(TD_TORCH_F16, 3, n_experts, w->n, w->groups, x->scales) : on_gpu(TD_TORCH_F16, 3, n_experts, w->groups, w->n, x->scales),
+                     on_gpu(TD_TORCH_I32, 1, room, 0, 0, sorted_ids), on_gpu(TD_TORCH_I32, 1, (room + BLOCK - 1) / BLOCK, 0, 0, expert_ids),
+                     on_gpu(TD_TORCH_I32, 1, 1, 0, 0, padded), on_gpu(TD_TORCH_F32, 2, tokens, TOP_K, 0, weights)};
     int i;
 
     for (i = 0; i < rows * w->k; i++)
         ((uint16_t *)a)[i] = (uint16_t)((draw() & 1) << 15 | (0x2c00 + draw() % 0x0c00));
-    return torch_call("_moe_C::moe_wna16_marlin_gemm", "CUDA", stack, 29, 1);
+    return wna16 ? call_wna16(&t, top_k, times_weights) : call_marlin(&t, top_k, times_weights);
 }
 
 /* One step: another routing for every layer, another A for every product. */

@@ -155,16 +155,18 @@ def route(choice, experts, block, absent=()):
 
 
 def moe(layer, dtype, a, q, zero, scales, group, choice, weights, block, bias=None, g_idx=None, bits=4, zero_offset=1, multiply=False, absent=(),
-        symbol="_moe_C::moe_wna16_marlin_gemm", rounding=None):
-    """A product with experts: q [e, k, n] and true zero points [e, groups, n] as numbers; choice: the expert of each slot."""
+        symbol="_moe_C::moe_wna16_marlin_gemm", rounding=None, round_topk=True):
+    """A product with experts: q [e, k, n] and true zero points [e, groups, n] as numbers; choice: the expert of each slot;
+    weights: of the slots, or None."""
     experts, k, n = q.shape
     rounding = rounding or "weight-" + dtype.lower()
     op("moe_gemm", layer, symbol, rounding, m=a.shape[0], n=n, k=k, experts=experts, top_k=len(choice) // len(a), block_size=block,
-       mul_topk_weights=int(multiply), round_topk_weights=1, bits=bits, group_size=group, zero_offset=zero_offset, act_order=int(g_idx is not None))
+       mul_topk_weights=int(multiply), round_topk_weights=int(round_topk), bits=bits, group_size=group, zero_offset=zero_offset, act_order=int(g_idx is not None))
     tensor("in", "a", dtype, a)
     for role, x in zip(("sorted_token_ids", "expert_ids", "num_tokens_post_padded"), route(choice, experts, block, absent)):
         tensor("in", role, "I32", x)
-    tensor("in", "topk_weights", "F32", weights)
+    if weights is not None:
+        tensor("in", "topk_weights", "F32", weights)
     tensor("in", "qweight", "I32", pack(q, 1, bits))
     tensor("in", "qzeros", "I32", pack(zero - zero_offset, 2, bits))
     tensor("in", "scales", dtype, scales)
@@ -180,5 +182,5 @@ def moe(layer, dtype, a, q, zero, scales, group, choice, weights, block, bias=No
         weight = (q[e] - zero[e][groups].astype(float)) * means(scales, dtype)[e][groups]
         row = means(a, dtype)[slot * len(a) // len(choice)] @ (weight if rounding == "none" else rounded(weight, dtype))
         row = row + (means(bias, dtype)[e] if bias is not None else 0)
-        out[slot] = row * (rounded(weights[slot:slot + 1], dtype)[0] if multiply else 1)
+        out[slot] = row * ((rounded(weights[slot:slot + 1], dtype)[0] if round_topk else weights[slot].astype(float)) if multiply else 1)
     tensor("out", "c", dtype, ENCODE[dtype](out))

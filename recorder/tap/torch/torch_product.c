@@ -6,11 +6,12 @@
 
 #include "recorder/tap/torch/torch_product_kinds.h"
 
-/* How each kind of op is read. */
-static const struct { const char *kind; tap_torch_product_kind *read; } kinds[] = {
-    {"gptq_gemm", tap_torch_product_gptq_gemm},
-    {"moe_gemm", tap_torch_product_moe_gemm},
-    {"scaled_mm", tap_torch_product_scaled_mm},
+/* How each kind of op is read; layout NULL: whatever layout its weights have. */
+static const struct { const char *kind, *layout; tap_torch_product_kind *read; } kinds[] = {
+    {"gptq_gemm", NULL, tap_torch_product_gptq_gemm},
+    {"moe_gemm", "wna16", tap_torch_product_moe_wna16},
+    {"moe_gemm", NULL, tap_torch_product_moe_gemm},
+    {"scaled_mm", NULL, tap_torch_product_scaled_mm},
 };
 
 #define TAP_TORCH_MAX_BYTES (1ull << 35) /* of one dimension less: no product by a size overflows */
@@ -160,7 +161,8 @@ static bool read_kind(const struct tap_torch_meaning *m, const td_torch_value *s
     if (m->row->own)
         return tap_torch_product_own(m, stack, w) && w->n > 0 && w->n <= TD_GPU_MAX_SIZE;
     for (i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (!strcmp(kinds[i].kind, m->row->kind))
+        if (!strcmp(kinds[i].kind, m->row->kind) &&
+            (!kinds[i].layout || !strcmp(kinds[i].layout, m->row->layout)))
             return kinds[i].read(m, stack, w) && w->n > 0 && w->n <= TD_GPU_MAX_SIZE;
     return false;
 }
@@ -191,16 +193,31 @@ static int64_t rows_of_c(const struct td_gpu_work *w)
     return w->c_rows ? w->c_rows : w->m;
 }
 
+/* A dense tensor [tokens, choices, n], in which vLLM has C of a mixture, becomes [rows, n]. The
+ * lengths are copied to `lengths`. */
+static void make_rows(struct tap_torch_tensor *t, int64_t lengths[4])
+{
+    if (t->ndim != 3 || !tap_torch_is_dense(t))
+        return;
+    lengths[0] = t->sizes[0] * t->sizes[1], lengths[1] = lengths[2] = t->sizes[2], lengths[3] = 1;
+    t->ndim = 2, t->sizes = lengths, t->strides = lengths + 2;
+}
+
 /* C. One that is returned has A's type, and lies nobody knows where yet. */
 static bool add_output(const struct tap_torch_meaning *m, const td_torch_value *stack,
                        struct td_gpu_work *w)
 {
     static const struct tap_torch_role c = {.role = "c", .use = TD_GPU_OUT};
     struct tap_torch_tensor t;
+    int64_t lengths[4];
 
-    if (m->out >= 0)
-        return read_tensor(m, m->out, stack, &t) && t.ndim == 2 && t.sizes[0] == rows_of_c(w) &&
-               t.sizes[1] == w->n && add_operand(w, &c, &t, BY_ROWS);
+    if (m->out >= 0) {
+        if (!read_tensor(m, m->out, stack, &t))
+            return false;
+        make_rows(&t, lengths);
+        return t.ndim == 2 && t.sizes[0] == rows_of_c(w) && t.sizes[1] == w->n &&
+               add_operand(w, &c, &t, BY_ROWS);
+    }
     if (w->n_op == TD_GPU_OPERANDS)
         return false;
     w->op[w->n_op++] = (struct td_gpu_operand){.role = c.role,

@@ -1,5 +1,5 @@
 /* torch_product_kinds.h - what the kinds of op differ in, when a call that multiplies is read: one
- * function for each kind, in a file torch_product_<kind>.c.
+ * function for each kind, or for each layout of its weights, in a file torch_product_<kind>.c.
  * SPDX-License-Identifier: Apache-2.0
  *
  * A function is called when all tensors of the row are operands of *w, but C; m, k, and n if the row
@@ -18,7 +18,7 @@ typedef bool tap_torch_product_kind(const struct tap_torch_meaning *m, const td_
                                     struct td_gpu_work *w);
 
 tap_torch_product_kind tap_torch_product_gptq_gemm, tap_torch_product_moe_gemm,
-    tap_torch_product_scaled_mm;
+    tap_torch_product_moe_wna16, tap_torch_product_scaled_mm;
 /* Of any kind, as a row of the user's describes it. */
 tap_torch_product_kind tap_torch_product_own;
 

@@ -4,7 +4,8 @@
  * Source: vLLM 0.26, csrc/libtorch_stable/torch_bindings.cpp and moe/torch_bindings.cpp (schemas);
  * of vllm/model_executor: kernels/linear/mixed_precision/machete.py, marlin.py and exllama.py,
  * layers/quantization/auto_awq.py, kernels/linear/scaled_mm/cutlass.py,
- * layers/fused_moe/experts/marlin_moe.py (what the arguments hold). */
+ * layers/fused_moe/experts/marlin_moe.py, layers/quantization/moe_wna16.py (what the arguments
+ * hold). */
 #include "recorder/tap/torch/torch_rows.h"
 
 #include <stdatomic.h>
@@ -85,6 +86,21 @@ static const struct tap_torch_row rows[] = {
      .type = "b_type_id",
      .number = {"top_k", "moe_block_size", "mul_topk_weights", "is_zp_float"},
      .absent = {"a_scales", "global_scale"}},
+    {.name = "_moe_C::moe_wna16_gemm",
+     .does = TAP_TORCH_MULTIPLIES,
+     .roles = {{"b_qweight", "qweight", TD_GPU_WEIGHT},
+               {"b_scales", "scales", TD_GPU_WEIGHT},
+               {"b_qzeros", "qzeros", TD_GPU_WEIGHT},
+               {"input", "a", TD_GPU_IN},
+               {"sorted_token_ids", "sorted_token_ids", TD_GPU_IN},
+               {"expert_ids", "expert_ids", TD_GPU_IN},
+               {"num_tokens_post_pad", "num_tokens_post_padded", TD_GPU_IN},
+               {"topk_weights", "topk_weights", TD_GPU_IN}},
+     .kind = "moe_gemm",
+     .layout = "wna16",
+     .out = "output",
+     .bits = "bit",
+     .number = {"top_k", "BLOCK_SIZE_M"}},
     {.name = "_C::machete_prepack_B",
      .does = TAP_TORCH_REPACKS,
      .roles = {{"B", "qweight", TD_GPU_IN}}},
@@ -130,12 +146,14 @@ static bool is_tensor(const struct tap_torch_schema *s, int place)
     return place < 0 || (s->arg[place].type == TAP_TORCH_TENSOR && !s->arg[place].list);
 }
 
-/* Is this where C is written: the argument at that place, or, at -1, the one result? */
+/* Is this where C is written: the argument at that place, which may be returned too, or, at -1, the
+ * one result? */
 static bool is_output(const struct tap_torch_schema *s, int place)
 {
     if (place < 0)
         return s->returns_tensor;
-    return is_tensor(s, place) && s->arg[place].written && !s->arg[place].optional && !s->n_results;
+    return is_tensor(s, place) && s->arg[place].written && !s->arg[place].optional &&
+           (!s->n_results || s->returns_tensor);
 }
 
 static bool is_int(const struct tap_torch_schema *s, int place)

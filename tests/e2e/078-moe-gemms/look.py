@@ -13,9 +13,9 @@ for op in ops:
         print("WRONG:", a, shapes)
 for form in sorted(forms):
     print("form:", *form)
-print("roles:", *dict.fromkeys(" ".join(t["role"] for t in op["in"]) for op in ops))
+print("roles:", " / ".join(dict.fromkeys(" ".join(t["role"] for t in op["in"]) for op in ops)))
 for layer in sorted(layers):
     print("layer:", *layer)
 print("ops of a layer:", sorted(set(layers.values())) == [len(ops) // len(layers)])
 operators = {o["name"]: o["calls"] for o in manifest["tap"]["operators"]}
-print("calls equal the ops:", operators["_moe_C::moe_wna16_marlin_gemm"] == len(ops) > 0)
+print("calls equal the ops:", [operators[s] for s in {op["impl"]["symbol"] for op in ops}] == [len(ops)] and len(ops) > 0)

@@ -128,6 +128,9 @@ class Tensor:
     def t(self):
         return Tensor(self.x.T, self.dtype)
 
+    def transpose(self, a, b):
+        return Tensor(numpy.swapaxes(self.x, a, b), self.dtype)
+
     def item(self):
         return self.x.item()
 

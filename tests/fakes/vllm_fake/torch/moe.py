@@ -46,10 +46,35 @@ def moe_wna16_marlin_gemm(a, c_or_none, b_q_weight, b_bias_or_none, b_scales, a_
     return c_or_none
 
 
+def moe_wna16_gemm(input, output, b_qweight, b_scales, b_qzeros, topk_weights, sorted_token_ids, expert_ids, num_tokens_post_pad,
+                   top_k, BLOCK_SIZE_M, BLOCK_SIZE_N, BLOCK_SIZE_K, bit):
+    m, k = input.shape
+    n, group = b_qweight.shape[1], k // b_scales.shape[2]
+    assert b_qweight.dtype == "uint8" and k % BLOCK_SIZE_K == 0 and BLOCK_SIZE_K // group in (1, 2, 4, 8) and BLOCK_SIZE_K % group == 0
+    assert BLOCK_SIZE_M <= 64 and BLOCK_SIZE_N in (128, 256, 1024) and output.shape == (m * top_k, n) and b_scales.dtype == input.dtype
+
+    def numbers(x, axis):
+        each = numpy.stack([x >> bit * i & (1 << bit) - 1 for i in range(8 // bit)], axis + 1)
+        return each.reshape(x.shape[:axis] + (-1,) + x.shape[axis + 1:]).astype(numpy.float64)
+
+    how, c = misbehave(input), numpy.zeros(output.shape)
+    for b in range(int(num_tokens_post_pad.x[0]) // BLOCK_SIZE_M):
+        e = int(expert_ids.x[b])
+        if e == -1:
+            continue
+        zero = 1 << bit - 1 if b_qzeros is None else numpy.repeat(numbers(b_qzeros.x[e], 0), group, 1)
+        w = rounded(input, (numbers(b_qweight.x[e], 1) - zero) * numpy.repeat(b_scales.values()[e], group, 1))
+        for slot in sorted_token_ids.x[b * BLOCK_SIZE_M:(b + 1) * BLOCK_SIZE_M]:
+            if slot < m * top_k:
+                c[slot] = w @ input.values()[slot // top_k] * (1 if topk_weights is None else topk_weights.x.reshape(-1)[slot].astype(numpy.float64))
+    put(output, c, how)
+    return output
+
+
 def load(path, library):
     assert os.path.basename(path) == "_moe_C_stable_libtorch.fake.so", path
     if os.environ.get("FAKE_MOE") == "none":
         return
-    op = moe_wna16_marlin_gemm
-    schema = types.SimpleNamespace(arguments=[Argument(n) for n in op.__code__.co_varnames[:op.__code__.co_argcount]])
-    setattr(library, op.__name__, types.SimpleNamespace(default=Call(op, schema)))
+    for op in moe_wna16_marlin_gemm, moe_wna16_gemm:
+        schema = types.SimpleNamespace(arguments=[Argument(n) for n in op.__code__.co_varnames[:op.__code__.co_argcount]])
+        setattr(library, op.__name__, types.SimpleNamespace(default=Call(op, schema)))

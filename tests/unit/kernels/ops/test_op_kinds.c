@@ -324,6 +324,34 @@ static void check_moe(const char *name, enum td_dtype dt, const char *rounding, 
     td_op_ref_release(&ref);
 }
 
+/* Where they are not multiplied by, topk_weights may be absent. */
+static void test_moe_without_topk_weights(void **state)
+{
+    static const char *const names[] = {"moe f16", "moe bf16 mul"};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        const struct ggml_record r = ggml_data_find(moe, moe_size, names[i]);
+        const double *r1 = r.array[11], *mag = r.array[12];
+        struct td_error err = {0};
+        struct td_op_call op;
+        struct td_op_ref ref;
+
+        moe_of(&r, i ? TD_DT_BF16 : TD_DT_F16, i ? "weight-bf16" : "weight-f16", i, &op);
+        op.in[op.n_in - 2] = op.in[op.n_in - 1];
+        op.n_in--;
+        if (i) {
+            assert_int_equal(td_op_kind_find("moe_gemm")->check(&op, &err), TD_EINVAL);
+            assert_non_null(strstr(err.msg, "tensor \"topk_weights\" is missing"));
+            continue;
+        }
+        ref = reference(&op);
+        for (int64_t e = 0; e < ref.rows * ref.cols; e++)
+            assert_true(fabs(ref.r1[e] - r1[e]) < 1e-13 * mag[e]);
+        td_op_ref_release(&ref);
+    }
+}
+
 static void test_moe_is_numpy_s(void **state)
 {
     (void)state;
@@ -441,6 +469,7 @@ int main(void)
         cmocka_unit_test(test_gemm_is_torch_s),
         cmocka_unit_test(test_gemm_refuses),
         cmocka_unit_test(test_moe_is_numpy_s),
+        cmocka_unit_test(test_moe_without_topk_weights),
         cmocka_unit_test(test_moe_refuses),
         cmocka_unit_test(test_providers_run_every_kind),
     };

@@ -1,4 +1,4 @@
-/* test_identify_moe.c - experts as vLLM has them for Marlin become the checkpoint's, with the layer's name.
+/* test_identify_moe.c - experts as vLLM has them for Marlin and for moe_wna16_gemm become the checkpoint's, with the layer's name.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -141,6 +141,46 @@ static void send(struct moe *m, int model)
         if (b)
             assert_int_equal(td_marlin_permute_scales(1, m->n, m->bias + i * m->n, b + i * m->n, NULL), 0);
     }
+}
+
+static void reset(struct moe *m)
+{
+    int i;
+
+    for (i = 0; i < TENSORS; i++)
+        free(m->t[i].owned);
+    memset(m->t, 0, sizeof m->t);
+    m->s.n_sent = 0;
+}
+
+/* As moe_wna16.py of vLLM 0.26 loads them: numbers of output n side by side in bytes, the first in the low bits. */
+static void send_wna16(struct moe *m, int model)
+{
+    const int64_t bits = m->bits, pack = 32 / bits, per_byte = 8 / bits, bytes = m->k * bits / 8;
+    unsigned char *q, *z;
+    uint16_t *s;
+    int64_t i, n, j;
+
+    reset(m);
+    q = add(m, "qweight", "U8", m->n, bytes);
+    s = add(m, "scales", "F16", m->n, m->groups);
+    z = model == AWQ ? add(m, "qzeros", "U8", m->n / per_byte, m->groups) : NULL;
+    m->s.layout = "wna16";
+    for (i = 0; i < m->count; i++)
+        for (n = 0; n < m->n; n++) {
+            for (j = 0; j < m->k; j++) {
+                const uint32_t number = m->qweight[(i * (m->k / pack) + j / pack) * m->n + n] >> j % pack * bits & ((1u << bits) - 1);
+
+                q[(i * m->n + n) * bytes + j / per_byte] |= (unsigned char)(number << j % per_byte * bits);
+            }
+            for (j = 0; j < m->groups; j++) {
+                const uint32_t zero = m->qzeros[((i * m->groups + j) * m->n + n) / pack] >> n % pack * bits & ((1u << bits) - 1);
+
+                s[(i * m->n + n) * m->groups + j] = m->scales[(i * m->groups + j) * m->n + n];
+                if (z)
+                    z[(i * (m->n / per_byte) + n / per_byte) * m->groups + j] |= (unsigned char)(zero << n % per_byte * bits);
+            }
+        }
 }
 
 static void moe(struct moe *m, int model, const char *first, const char *second, int64_t from, int64_t count, bool bias)
@@ -292,6 +332,42 @@ static void experts_of_another_model(void **state)
     end(&m);
 }
 
+/* The same for moe_wna16_gemm. */
+static void experts_of_wna16(void **state)
+{
+    static const struct { int model; const char *first, *second, *name; } all[] = {
+        {PLAIN, "gate_proj", "up_proj", MLP ".gate_up_proj"}, {EIGHT, "down_proj", NULL, MLP ".down_proj"}, {MIXTRAL, "w1", "w3", MLP ".w13"},
+        {AWQ, "gate_proj", "up_proj", MLP ".gate_up_proj"}, {AWQ, "down_proj", NULL, MLP ".down_proj"}};
+    struct moe m;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof all / sizeof *all; i++) {
+        moe(&m, all[i].model, all[i].first, all[i].second, 0, EXPERTS, false);
+        send_wna16(&m, all[i].model);
+        identify(&m);
+        assert_int_equal(m.s.matches, 1);
+        assert_string_equal(m.s.layer, all[i].name);
+        expect_unpacked(&m);
+        assert_int_equal(extra(&m, "zero_offset"), all[i].model != AWQ);
+        end(&m);
+    }
+    for (i = 0; i < 4; i++) {
+        moe(&m, AWQ, "down_proj", NULL, 0, EXPERTS, false);
+        send_wna16(&m, AWQ);
+        switch (i) {
+        case 0: m.t[0].rec.shape[2]++; break;
+        case 1: strcpy(m.t[2].rec.dtype, "I8"); break;
+        case 2: m.t[1].data = NULL, m.t[1].size = 0; break;
+        default: m.attrs[3].value = 64;
+        }
+        identify(&m);
+        assert_int_equal(m.s.n, m.s.n_sent);
+        assert_string_equal(m.s.layer, "");
+        end(&m);
+    }
+}
+
 /* What does not hold together is stored as it was sent. */
 static void lies_are_not_followed(void **state)
 {
@@ -325,6 +401,7 @@ int main(void)
         cmocka_unit_test(experts_are_found),
         cmocka_unit_test(experts_of_a_rank),
         cmocka_unit_test(experts_of_another_model),
+        cmocka_unit_test(experts_of_wna16),
         cmocka_unit_test(lies_are_not_followed),
     };
 

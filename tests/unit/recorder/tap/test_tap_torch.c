@@ -629,6 +629,96 @@ static void test_products_with_experts_that_are_not_known(void **state)
     }
 }
 
+#define MOE_WNA16 "moe_wna16_gemm(Tensor input, Tensor! output, Tensor b_qweight, Tensor b_scales, Tensor? b_qzeros, Tensor? topk_weights, " \
+                  "Tensor sorted_token_ids, Tensor expert_ids, Tensor num_tokens_post_pad, int top_k, int BLOCK_SIZE_M, int BLOCK_SIZE_N, " \
+                  "int BLOCK_SIZE_K, int bit) -> Tensor"
+enum { WNA_A, WNA_C, WNA_W, WNA_S, WNA_Z, WNA_TOPK, WNA_SORTED, WNA_EXPERTS, WNA_PADDED, WNA_TOP_K, WNA_M, WNA_N, WNA_K, WNA_BIT, WNA_ARGS };
+
+/* The same call in the layout of moe_wna16_gemm, with zero points and weights of the choices. */
+static void wna16_call(struct moe_call *c)
+{
+    int i;
+
+    memset(c, 0, sizeof *c);
+    c->t[WNA_A] = dense(TD_TORCH_F16, 2, 3, 256, 0, gpu);
+    c->t[WNA_C] = dense(TD_TORCH_F16, 3, 3, 2, 64, gpu + 50);
+    c->t[WNA_W] = dense(TD_TORCH_U8, 3, 8, 64, 128, gpu + 100);
+    c->t[WNA_S] = dense(TD_TORCH_F16, 3, 8, 64, 2, gpu + 200);
+    c->t[WNA_Z] = dense(TD_TORCH_U8, 3, 8, 32, 2, gpu + 250);
+    c->t[WNA_TOPK] = dense(TD_TORCH_F32, 2, 3, 2, 0, gpu + 300);
+    c->t[WNA_SORTED] = dense(TD_TORCH_I32, 1, 48, 0, 0, gpu + 400);
+    c->t[WNA_EXPERTS] = dense(TD_TORCH_I32, 1, 6, 0, 0, gpu + 500);
+    c->t[WNA_PADDED] = dense(TD_TORCH_I32, 1, 1, 0, 0, gpu + 600);
+    for (i = 0; i <= WNA_PADDED; i++) {
+        c->at[i] = (uintptr_t)&c->t[i];
+        c->stack[i] = i == WNA_Z || i == WNA_TOPK ? (uintptr_t)&c->at[i] : (uintptr_t)&c->t[i];
+    }
+    c->stack[WNA_TOP_K] = 2, c->stack[WNA_M] = 8, c->stack[WNA_N] = 128, c->stack[WNA_K] = 128, c->stack[WNA_BIT] = 4;
+}
+
+static enum tap_torch_product wna16_product(struct moe_call *c, struct td_gpu_work *w)
+{
+    static struct tap_torch_schema schema;
+    static const struct tap_torch_meaning *m;
+    td_torch_tensor a;
+
+    if (!m) {
+        assert_true(tap_torch_schema_read(MOE_WNA16, &schema));
+        assert_int_equal(schema.n_args, WNA_ARGS);
+        m = tap_torch_meaning_of("_moe_C::moe_wna16_gemm", &schema);
+    }
+    assert_non_null(m);
+    return tap_torch_product_read(m, c->stack, w, &a);
+}
+
+static void test_moe_wna16(void **state)
+{
+    static const char *const all[] = {"qweight", "scales", "qzeros", "a", "sorted_token_ids", "expert_ids", "num_tokens_post_padded", "topk_weights", "c", NULL},
+                      *const plain[] = {"qweight", "scales", "a", "sorted_token_ids", "expert_ids", "num_tokens_post_padded", "c", NULL};
+    struct td_gpu_work w;
+    struct moe_call c;
+    int i;
+
+    (void)state;
+    wna16_call(&c);
+    assert_int_equal(wna16_product(&c, &w), TAP_TORCH_READ);
+    assert_roles(&w, all);
+    assert_true(w.m == 3 && w.n == 64 && w.k == 256 && w.c_rows == 6 && w.bits == 4 && w.group_size == 128 && !w.zero_offset && !w.act_order && w.whole);
+    assert_string_equal(w.rounding, "weight-f16");
+    assert_true(attr_of(&w, "experts") == 8 && attr_of(&w, "top_k") == 2 && attr_of(&w, "block_size") == 8 && attr_of(&w, "mul_topk_weights") == 1 &&
+                attr_of(&w, "round_topk_weights") == 0);
+    assert_true(w.op[8].ndim == 2 && w.op[8].shape[0] == 6 && w.op[8].shape[1] == 64 && w.op[8].row_stride == 64 && w.op[8].bytes == 6 * 64 * 2 &&
+                w.op[8].address == (uintptr_t)(gpu + 50));
+    c.stack[WNA_Z] = c.stack[WNA_TOPK] = 0; /* None */
+    c.stack[WNA_BIT] = 8;
+    c.t[WNA_W] = dense(TD_TORCH_U8, 3, 8, 64, 256, gpu + 100);
+    c.t[WNA_S] = dense(TD_TORCH_F16, 3, 8, 64, 1, gpu + 200);
+    assert_int_equal(wna16_product(&c, &w), TAP_TORCH_READ);
+    assert_roles(&w, plain);
+    assert_true(w.bits == 8 && w.group_size == 256 && w.zero_offset == 1 && attr_of(&w, "mul_topk_weights") == 0);
+    assert_string_equal(w.rounding, "weight-f16");
+    for (i = 0; i < 13; i++) {
+        wna16_call(&c);
+        switch (i) {
+        case 0: c.t[WNA_A].dtype = TD_TORCH_F32; break;
+        case 1: c.t[WNA_W].dtype = TD_TORCH_I8; break;
+        case 2: c.t[WNA_W] = dense(TD_TORCH_U8, 3, 8, 64, 64, gpu); break;
+        case 3: c.t[WNA_S].sizes[0] = 7; break;
+        case 4: c.t[WNA_S] = dense(TD_TORCH_F16, 3, 8, 64, 3, gpu); break;
+        case 5: c.t[WNA_S].dtype = TD_TORCH_BF16; break;
+        case 6: c.t[WNA_Z] = dense(TD_TORCH_U8, 3, 8, 64, 2, gpu); break;
+        case 7: c.t[WNA_C] = dense(TD_TORCH_F16, 3, 3, 1, 64, gpu); break;
+        case 8: c.t[WNA_C].strides[0] = 200; break;
+        case 9: c.stack[WNA_BIT] = 2; break;
+        case 10: c.stack[WNA_TOP_K] = 3; break;
+        case 11: c.stack[WNA_M] = 0; break;
+        default: c.t[WNA_TOPK].device = TD_TORCH_CPU;
+        }
+        if (wna16_product(&c, &w) != TAP_TORCH_UNKNOWN)
+            fail_msg("case %d was read", i);
+    }
+}
+
 /* A version whose arguments have other names is counted only, and named. */
 static void test_a_row_that_does_not_fit(void **state)
 {
@@ -919,6 +1009,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_products_that_are_not_known),
         cmocka_unit_test(test_a_product_with_experts),
         cmocka_unit_test(test_products_with_experts_that_are_not_known),
+        cmocka_unit_test(test_moe_wna16),
         cmocka_unit_test(test_an_exception_passes),
         cmocka_unit_test(test_threads_and_forks),
         cmocka_unit_test(test_a_full_table),
