@@ -2,8 +2,10 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "common/clean.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "common/hidden.h"
 #include "common/json.h"
 
 /* The code point of a sequence of 2 or 3 bytes that td_utf8_seq took; 0 for other lengths. */
@@ -46,7 +48,7 @@ static void add_character(const char *s, int len, struct td_buf *out)
         td_buf_add(out, s, (size_t)len);
 }
 
-void td_clean_bytes(const char *text, size_t len, struct td_buf *out)
+static void clean_bytes(const char *text, size_t len, struct td_buf *out)
 {
     size_t i = 0;
 
@@ -61,7 +63,7 @@ void td_clean_bytes(const char *text, size_t len, struct td_buf *out)
     }
 }
 
-void td_clean_json(const char *json, size_t len, struct td_buf *out)
+static void clean_json(const char *json, size_t len, struct td_buf *out)
 {
     size_t i = 0;
 
@@ -80,9 +82,9 @@ void td_clean_json(const char *json, size_t len, struct td_buf *out)
     }
 }
 
-void td_clean_line(const char *text, size_t max, struct td_buf *out)
+static void clean_line(const char *text, size_t len, size_t max, struct td_buf *out)
 {
-    size_t len = text ? strlen(text) : 0, i = 0;
+    size_t i = 0;
 
     while (i < len) {
         int n = td_utf8_seq(text + i, len - i);
@@ -102,4 +104,47 @@ void td_clean_line(const char *text, size_t max, struct td_buf *out)
         }
         i += step;
     }
+}
+
+/* The text as it may be shown: what must be hidden is overwritten in a copy, which the caller frees.
+ * NULL: no memory for it, and nothing is shown. */
+static const char *shown(const char *text, size_t len, char **copy, struct td_buf *out)
+{
+    *copy = NULL;
+    if (!td_hidden_is_set() || !len)
+        return text;
+    *copy = td_hidden_copy(text, len);
+    out->failed |= !*copy;
+    return *copy;
+}
+
+void td_clean_bytes(const char *text, size_t len, struct td_buf *out)
+{
+    char *copy;
+    const char *s = shown(text, len, &copy, out);
+
+    if (s)
+        clean_bytes(s, len, out);
+    free(copy);
+}
+
+void td_clean_json(const char *json, size_t len, struct td_buf *out)
+{
+    char *copy;
+    const char *s = shown(json, len, &copy, out);
+
+    if (s)
+        clean_json(s, len, out);
+    free(copy);
+}
+
+void td_clean_line(const char *text, size_t max, struct td_buf *out)
+{
+    const size_t len = text ? strlen(text) : 0;
+    char *copy;
+    const char *s = shown(text, len, &copy, out);
+
+    if (s)
+        clean_line(s, len, max, out);
+    free(copy);
 }

@@ -6,6 +6,8 @@
 #include <strings.h>
 
 #include "common/header_file.h"
+#include "common/hidden.h"
+#include "format/redact_values.h"
 #include "format/secret_names.h"
 
 /* The value is not shown: it may be a key. */
@@ -40,6 +42,27 @@ static int check_shown(const struct td_arg_list *headers, const char *name, stru
     return td_fail(err, TD_EINVAL, "--show-header %s: no such header is given by --header", name);
 }
 
+static void hide_values(const void *values, char *text, size_t n)
+{
+    td_redact_values_apply(values, text, n, false);
+}
+
+int td_header_args_hide(const struct td_arg_list *headers, struct td_error *err)
+{
+    static struct td_redact_values values; /* of the program: what it prints last is filtered, too */
+    const char *list[TD_ARG_LIST_MAX + 1] = {NULL};
+    int rc;
+
+    if (!headers->n)
+        return TD_OK;
+    memcpy(list, headers->item, (size_t)headers->n * sizeof *list);
+    td_redact_values_release(&values);
+    rc = td_redact_values_init(&values, list, err);
+    if (!rc)
+        td_hidden_set(hide_values, &values);
+    return rc;
+}
+
 int td_header_args_check(struct td_arg_list *headers, const struct td_arg_list *show, const struct td_arg_list *redact,
                          struct td_error *err)
 {
@@ -51,5 +74,5 @@ int td_header_args_check(struct td_arg_list *headers, const struct td_arg_list *
         rc = check_shown(headers, show->item[i], err);
     for (i = 0; !rc && redact && i < redact->n; i++)
         rc = check_name("--redact-header", redact->item[i], err);
-    return rc;
+    return rc ? rc : td_header_args_hide(headers, err);
 }

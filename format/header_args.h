@@ -10,4 +10,9 @@
 int td_header_args_check(struct td_arg_list *headers, const struct td_arg_list *show, const struct td_arg_list *redact,
                          struct td_error *err);
 
+/* From now on the values of these headers are overwritten in all that this program prints and reports
+ * (common/hidden.h), by the rules of redact_values.h. td_header_args_check() does so by itself. Once in
+ * a program. TD_ENOMEM, TD_ELIMIT. */
+int td_header_args_hide(const struct td_arg_list *headers, struct td_error *err);
+
 #endif

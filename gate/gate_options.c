@@ -9,6 +9,7 @@
 #include "common/invocation.h"
 #include "common/log.h"
 #include "common/replay_args.h"
+#include "format/header_args.h"
 
 static struct td_gate_options given;
 static const char *fail_on;
@@ -181,7 +182,7 @@ int td_gate_options_read(struct td_gate_options *o, int argc, char **argv)
         return rc > 0 ? TD_EXIT_OK : usage_error(err.msg);
     given.operand = args.rest;
     given.n_operands = args.n_rest;
-    if (td_header_file_expand(&given.headers, &err))
+    if (td_header_file_expand(&given.headers, &err) || td_header_args_hide(&given.headers, &err))
         return usage_error(err.msg);
     rc = read_fail_on(&given.fail_on);
     if (!rc && !given.explain_policy)

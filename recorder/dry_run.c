@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/clean.h"
 #include "recorder/expected_size.h"
 #include "wire/scores.h"
 
@@ -29,18 +30,22 @@ static bool ask_server(const struct td_record_options *o, struct td_api_server *
                                  .headers = o->headers,
                                  .timeout_ms = ASK_MS};
     struct td_error why = {0};
+    struct td_buf line = TD_BUF_INIT(1 << 14), clean = TD_BUF_INIT(1 << 16);
 
     if (o->command)
         printf("server   would be started: %s\n", o->command[0]);
     if (o->command)
         return false;
-    if (td_api_probe(&api, server, &why)) {
-        printf("server   %s\n", why.msg);
-        return false;
-    }
-    printf("server   %s: %s %s, model %s\n", server->url, td_api_name(server->kind),
-           server->version, server->model);
-    return true;
+    if (td_api_probe(&api, server, &why))
+        td_buf_addf(&line, "%s", why.msg);
+    else
+        td_buf_addf(&line, "%s: %s %s, model %s", server->url, td_api_name(server->kind),
+                    server->version, server->model);
+    td_clean_line(td_buf_str(&line), line.len, &clean);
+    printf("server   %s\n", td_buf_str(&clean));
+    td_buf_release(&line);
+    td_buf_release(&clean);
+    return !why.code;
 }
 
 /* Where the model's files are: as told, as the server says, or as its command line says. */

@@ -11,6 +11,7 @@
 #include "common/clock.h"
 #include "common/fixture_lock.h"
 #include "common/fs.h"
+#include "common/hidden.h"
 #include "common/log.h"
 #include "common/new_folder.h"
 #include "common/streams.h"
@@ -125,8 +126,9 @@ static int reach_server(struct td_recording *r, struct td_error *err)
 /* Make "fixtures/MODEL-20261121T111730Z", "...Z-2" where another recording began in this second. */
 static int make_default_dir(struct td_recording *r, struct td_error *err)
 {
-    const char *slash = strrchr(r->server.model, '/'),
-               *model = slash && slash[1] ? slash + 1 : r->server.model;
+    char *shown = td_hidden_copy(r->server.model, strlen(r->server.model));
+    const char *slash = shown ? strrchr(shown, '/') : NULL,
+               *model = slash && slash[1] ? slash + 1 : shown ? shown : "";
     char name[65], stamp[32], path[160];
     size_t i;
 
@@ -134,6 +136,7 @@ static int make_default_dir(struct td_recording *r, struct td_error *err)
         name[i] =
             isalnum((unsigned char)model[i]) || (i && strchr("._-", model[i])) ? model[i] : '_';
     name[i] = '\0';
+    free(shown);
     td_clock_stamp(td_clock_wall_ns(), stamp, sizeof stamp);
     snprintf(path, sizeof path, "fixtures/%s-%s", *name ? name : "model", stamp);
     return td_new_folder(path, r->dir, err);

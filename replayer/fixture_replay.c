@@ -11,6 +11,7 @@
 
 #include "common/clock.h"
 #include "common/fs.h"
+#include "common/hidden.h"
 #include "common/json.h"
 #include "common/shell_command.h"
 #include "common/log.h"
@@ -162,14 +163,16 @@ static int reach_server(struct replay *s, struct td_error *err)
 /* The last part of the model's name, in characters that every file system takes. */
 static void file_name_of_model(const struct replay *s, char *out, size_t n)
 {
-    const char *m = s->res->did_requests ? s->server.model : td_json_get_str(td_json_get(s->manifest, "server"), "model", "");
-    const char *slash;
+    const char *named = s->res->did_requests ? s->server.model : td_json_get_str(td_json_get(s->manifest, "server"), "model", "");
+    char *shown = td_hidden_copy(named, strlen(named));
+    const char *m = shown ? shown : "", *slash;
     size_t i;
 
     while ((slash = strrchr(m, '/')) && !slash[1] && slash > m) /* a path with a slash at its end has no last name */
         m = "";
     m = slash ? slash + 1 : m;
     snprintf(out, n, "%.60s", *m ? m : "unnamed");
+    free(shown);
     for (i = 0; out[i]; i++)
         if (!isalnum((unsigned char)out[i]) && !strchr("._-", out[i]))
             out[i] = '-';

@@ -99,6 +99,19 @@ static cJSON *get_json(struct probe *p, const char *path)
     return status == 200 ? td_json_parse(td_buf_str(&p->reply.body), p->reply.body.len, NULL) : NULL;
 }
 
+/* The list of models: as it may be shown, and in *names as it came, for requests name the model so. */
+static cJSON *get_models(struct probe *p, cJSON **names)
+{
+    cJSON *shown = NULL;
+
+    p->reply.as_it_came = true;
+    *names = get_json(p, "/v1/models");
+    p->reply.as_it_came = false;
+    if (*names && !td_http_hide_body(p->opt->headers, &p->reply, NULL))
+        shown = td_json_parse(td_buf_str(&p->reply.body), p->reply.body.len, NULL);
+    return shown;
+}
+
 static int ask_health(struct td_http_reply *r, const struct td_api_server *s,
                       const char *const *headers, struct td_error *err)
 {
@@ -185,23 +198,33 @@ static void copy_str(char *out, size_t n, const char *s)
     snprintf(out, n, "%s", s ? s : "");
 }
 
-static int choose_model(struct probe *p, const cJSON *models, struct td_error *err)
+/* models and names: of get_models(), the same list twice */
+static int choose_model(struct probe *p, const cJSON *models, const cJSON *names, struct td_error *err)
 {
-    const cJSON *data = td_json_get(models, "data"), *m, *found = NULL;
+    const cJSON *data = td_json_get(models, "data"), *m, *found = NULL,
+                *as_named = td_json_get(names, "data");
+    const char *name = "";
     char list[200] = "";
 
+    as_named = as_named ? as_named->child : NULL;
     cJSON_ArrayForEach(m, data) {
-        const char *id = td_json_get_str(m, "id", "");
+        const char *id = td_json_get_str(as_named, "id", "");
         size_t used = strlen(list);
 
-        snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", id);
-        if (!found && (!p->opt->model || !strcmp(p->opt->model, id)))
+        snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", td_json_get_str(m, "id", ""));
+        if (!found && (!p->opt->model || !strcmp(p->opt->model, id))) {
             found = m;
+            name = id;
+        }
+        as_named = as_named ? as_named->next : NULL;
     }
     if (p->opt->model)
         copy_str(p->s->model, sizeof p->s->model, p->opt->model);
+    if (strlen(name) >= sizeof p->s->model)
+        return td_fail(err, TD_EPROTO, "%s names its model with more than %zu bytes; start it with a shorter name", p->s->url,
+                       sizeof p->s->model - 1);
     if (found) {
-        copy_str(p->s->model, sizeof p->s->model, td_json_get_str(found, "id", ""));
+        copy_str(p->s->model, sizeof p->s->model, name);
         copy_str(p->s->root, sizeof p->s->root, td_json_get_str(found, "root", ""));
         p->s->max_model_len = td_json_get_i64(found, "max_model_len", td_json_get_i64(td_json_get(found, "meta"), "n_ctx", 0));
     } else if (p->opt->model && *list && p->s->kind != TD_API_LLAMACPP) {
@@ -291,7 +314,7 @@ static void learn_more(struct probe *p, const cJSON *props, const cJSON *models)
 static int learn_server(struct probe *p, struct td_error *err)
 {
     cJSON *version = get_json(p, "/version"), *props = version ? NULL : get_json(p, "/props"),
-          *models = get_json(p, "/v1/models");
+          *names, *models = get_models(p, &names);
     const char *owner = td_json_get_str(cJSON_GetArrayItem(td_json_get(models, "data"), 0), "owned_by", "");
     int rc;
 
@@ -304,7 +327,7 @@ static int learn_server(struct probe *p, struct td_error *err)
     }
     p->s->kind = p->opt->kind != TD_API_AUTO ? p->opt->kind : detect_kind(owner, version, props);
     copy_str(p->s->version, sizeof p->s->version, td_json_get_str(version, "version", ""));
-    rc = choose_model(p, models, err);
+    rc = choose_model(p, models, names, err);
     if (!rc)
         learn_more(p, props, models);
     if (!rc && !*p->s->model)
@@ -312,6 +335,7 @@ static int learn_server(struct probe *p, struct td_error *err)
     cJSON_Delete(version);
     cJSON_Delete(props);
     cJSON_Delete(models);
+    cJSON_Delete(names);
     return rc;
 }
 

@@ -3,7 +3,9 @@
 #include "wire/fetch.h"
 
 #include <stdio.h>
+#include <string.h>
 
+#include "format/redact_values.h"
 #include "wire/curl_setup.h"
 #include "wire/open_files.h"
 #include "wire/transfer_error.h"
@@ -48,6 +50,32 @@ static int fetch_failed(CURLcode rc, const char *url, const char *why, int no_so
     return td_fail(err, TD_EIO, "%s: %s; is this an HTTP server?", url, e.words);
 }
 
+int td_http_hide_body(const char *const *headers, struct td_http_reply *reply, struct td_error *err)
+{
+    struct td_redact_values values;
+    int rc = td_redact_values_init(&values, headers, err);
+
+    if (!rc)
+        td_redact_values_apply(&values, reply->body.data, reply->body.len, false);
+    td_redact_values_release(&values);
+    return rc;
+}
+
+/* Overwrite the values of headers in what the server wrote, and libcurl quoted. */
+static int hide_secrets(const char *const *headers, struct td_http_reply *reply, char *why,
+                        struct td_error *err)
+{
+    char *texts[] = {reply->redirect, reply->content_type, why};
+    struct td_redact_values values;
+    int rc = td_redact_values_init(&values, headers, err);
+    size_t i;
+
+    for (i = 0; !rc && i < sizeof texts / sizeof *texts; i++)
+        td_redact_values_apply(&values, texts[i], strlen(texts[i]), true);
+    td_redact_values_release(&values);
+    return rc || reply->as_it_came ? rc : td_http_hide_body(headers, reply, err);
+}
+
 int td_http_fetch(const char *url, const char *const *headers, const char *body, size_t body_len,
                   int timeout_ms, struct td_http_reply *reply, struct td_error *err)
 {
@@ -55,7 +83,7 @@ int td_http_fetch(const char *url, const char *const *headers, const char *body,
     char why[CURL_ERROR_SIZE] = "";
     size_t head_left = TD_HTTP_REPLY_MAX;
     const char *type = NULL, *redirect = NULL;
-    int no_socket = 0;
+    int no_socket = 0, hidden;
     long status = 0;
     CURLcode rc;
     CURL *easy;
@@ -90,5 +118,8 @@ int td_http_fetch(const char *url, const char *const *headers, const char *body,
     snprintf(reply->content_type, sizeof reply->content_type, "%s", type ? type : "");
     curl_easy_cleanup(easy);
     curl_slist_free_all(list);
+    hidden = hide_secrets(headers, reply, why, err);
+    if (hidden)
+        return hidden;
     return rc ? fetch_failed(rc, url, why, no_socket, err) : TD_OK;
 }

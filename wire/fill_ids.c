@@ -145,6 +145,7 @@ static cJSON *apply_template(const cJSON *messages, const struct td_api_server *
     td_jw_value(&w, "messages", messages);
     td_jw_end(&w);
     snprintf(url, sizeof url, "%s/apply-template", s->url);
+    r.as_it_came = true; /* it is sent again, and not shown */
     if (!body.failed && !td_http_fetch(url, headers, body.data, body.len, TEMPLATE_MS, &r, NULL) && r.status == 200)
         v = td_json_parse(td_buf_str(&r.body), r.body.len, NULL);
     prompt = cJSON_DetachItemFromObjectCaseSensitive(v, "prompt");
