@@ -7,6 +7,7 @@
 
 #include "gate/accept_file.h"
 #include "gate/findings.h"
+#include "gate/places.h"
 #include "report/report.h"
 
 static bool is(const cJSON *obj, const char *key, const char *text)
@@ -76,6 +77,32 @@ static bool is_acceptable(const cJSON *report, const cJSON *lane)
            !lacks_evidence(report, lane->string);
 }
 
+/* Of two faults with errors of one size the places tell which it is. An entry without them was written
+ * by an older version. */
+static bool places_agree(const cJSON *report, const cJSON *lane, const cJSON *accepted)
+{
+    const cJSON *places = td_json_get(accepted, "places");
+
+    return strcmp(lane->string, "ops") != 0 || (places && td_places_agree(report, places));
+}
+
+static bool is_within(const cJSON *lane, const cJSON *finding, const cJSON *was)
+{
+    return td_finding_within(lane->string, finding->string, td_json_num(finding, 0), td_json_num(was, 0));
+}
+
+/* Does a typical error not count, for ops that are known one by one tell more? */
+static bool tells_more(const cJSON *report, const cJSON *lane, const cJSON *accepted, const char *finding)
+{
+    const size_t n = td_finding_typical_of(finding);
+    char group[400];
+
+    if (strcmp(lane->string, "ops") != 0 || !n || n >= sizeof group)
+        return false;
+    snprintf(group, sizeof group, "%.*s", (int)n, finding);
+    return td_places_tell_more(report, td_json_get(accepted, "places"), group);
+}
+
 static bool excuses(const cJSON *entry, const cJSON *report, const cJSON *lane)
 {
     const cJSON *accepted = td_json_get(td_json_get(entry, "lanes"), lane->string), *f, *note, *was;
@@ -85,11 +112,10 @@ static bool excuses(const cJSON *entry, const cJSON *report, const cJSON *lane)
     if (!accepted || !is_acceptable(report, lane))
         return false;
     findings = td_findings_of(report, lane->string);
-    all = findings && findings->child;
+    all = findings && findings->child && places_agree(report, lane, accepted);
     cJSON_ArrayForEach(f, findings) {
         was = td_json_get(td_json_get(accepted, "findings"), f->string);
-        all = all && was &&
-              td_finding_within(lane->string, f->string, td_json_num(f, 0), td_json_num(was, 0));
+        all = all && was && (is_within(lane, f, was) || tells_more(report, lane, accepted, f->string));
     }
     cJSON_ArrayForEach(f, td_json_get(accepted, "findings"))
         all = all && !td_finding_is_gone(report, lane->string, findings,
@@ -287,6 +313,8 @@ static int add_lane(cJSON *lanes, const cJSON *report, const cJSON *lane, struct
         if (!passes(td_json_get_str(note, "verdict", "broken")))
             cJSON_AddItemToArray(notes, cJSON_CreateString(td_json_get_str(note, "text", "")));
     cJSON_AddItemToObject(one, "findings", findings);
+    if (strcmp(lane->string, "ops") == 0)
+        cJSON_AddItemToObject(one, "places", td_places_of(report));
     return TD_OK;
 }
 

@@ -15,7 +15,7 @@
 #include "common/outfile.h"
 
 #define DAY_S 86400
-#define FILE_MAX ((size_t)1 << 20)
+#define FILE_MAX ((size_t)4 << 20)
 #define ENTRIES_MAX 1000
 #define DEFAULT_NAME "tapedeck.accepted.json"
 
@@ -78,7 +78,25 @@ static int check_text(const cJSON *entry, const char *key, struct td_error *err)
     return td_fail(err, TD_EINVAL, "accepted: an entry has no \"%s\" (a text)", key);
 }
 
-/* "lanes": {"ops": {"verdict": "regressed", "notes": ["..."], "findings": {"...": 32.7}}} */
+/* Of lane ops; older entries have none. See places.h. */
+static int check_places(const cJSON *places, struct td_error *err)
+{
+    const cJSON *group, *ops, *place;
+
+    if (places && !cJSON_IsObject(places))
+        return td_fail(err, TD_EINVAL, "accepted: \"places\" of lane ops is no object");
+    cJSON_ArrayForEach(group, places) {
+        ops = td_json_get(group, "ops");
+        if (!cJSON_IsObject(ops) || !(td_json_get_num(group, "judged", -1) >= 0))
+            return td_fail(err, TD_EINVAL, "accepted: places of \"%.80s\" need \"judged\" and \"ops\"", group->string);
+        cJSON_ArrayForEach(place, ops)
+            if (!cJSON_IsString(place))
+                return td_fail(err, TD_EINVAL, "accepted: a place of \"%.80s\" is no text", group->string);
+    }
+    return TD_OK;
+}
+
+/* "lanes": {"ops": {"verdict": "regressed", "notes": ["..."], "findings": {"...": 32.7}, "places": {...}}} */
 static int check_lane(const cJSON *lane, struct td_error *err)
 {
     static const char *const NAMES[] = {"tokens", "collapse", "scores", "ops", "speed"};
@@ -102,7 +120,7 @@ static int check_lane(const cJSON *lane, struct td_error *err)
         if (!(td_json_num(f, -1) >= 0))
             return td_fail(err, TD_EINVAL, "accepted: finding \"%.80s\" of lane %s is no number",
                            f->string, lane->string);
-    return TD_OK;
+    return check_places(td_json_get(lane, "places"), err);
 }
 
 static int check_entry(const cJSON *entry, int64_t today, struct td_error *err)

@@ -34,7 +34,7 @@ static const struct { const char *name, *count; } WAYS[] = {{", NaN", "nan"}, {"
 
 enum { N_WAYS = sizeof WAYS / sizeof *WAYS };
 
-static void name_group(const cJSON *group, char *out, size_t n)
+void td_finding_group_name(const cJSON *group, char *out, size_t n)
 {
     snprintf(out, n, "%.80s %.100s %.40s %.20s", td_json_get_str(group, "kind", "?"),
              td_json_get_str(group, "shape", "?"), td_json_get_str(group, "m_class", "?"),
@@ -46,7 +46,7 @@ static bool same_text(const cJSON *a, const cJSON *b, const char *key)
     return strcmp(td_json_get_str(a, key, "?"), td_json_get_str(b, key, "?")) == 0;
 }
 
-static bool is_bad_op_of(const cJSON *op, const cJSON *group)
+bool td_finding_is_bad_op_of(const cJSON *op, const cJSON *group)
 {
     return strcmp(td_json_get_str(op, "result", ""), "bad") == 0 &&
            same_text(op, group, "kind") && same_text(op, group, "shape") &&
@@ -80,7 +80,7 @@ static void find_bad_ops(const cJSON *not_ok, const cJSON *group, const char *gr
     if (!error)
         return; /* td_findings_of: a lane with fewer findings than were accepted is not excused */
     cJSON_ArrayForEach(op, not_ok) {
-        if (!is_bad_op_of(op, group))
+        if (!td_finding_is_bad_op_of(op, group))
             continue;
         score = td_json_get_num(td_json_get(op, "candidate"), "score", largest);
         error[n++] = isnan(score) ? INFINITY : score;
@@ -110,7 +110,7 @@ static void find_ops(const cJSON *ops, cJSON *out)
 
         if (bad <= 0)
             continue;
-        name_group(x, name, sizeof name);
+        td_finding_group_name(x, name, sizeof name);
         add(out, name, larger(td_json_get_num(x, "new_score", NAN),
                               td_json_get_num(x, "new_rms", 0)));
         snprintf(share, sizeof share, "%s" SHARE, name);
@@ -256,6 +256,11 @@ static bool ends_with(const char *name, const char *end)
     return n >= k && strcmp(name + n - k, end) == 0;
 }
 
+size_t td_finding_typical_of(const char *name)
+{
+    return ends_with(name, TYPICAL) ? strlen(name) - strlen(TYPICAL) : 0;
+}
+
 static bool is_way(const char *name)
 {
     int i = 0;
@@ -273,8 +278,6 @@ bool td_finding_within(const char *lane, const char *name, double figure, double
 
     if (of_ops && is_way(name)) /* the typical error tells whether it is rare */
         return true;
-
-
     return figure == accepted ||
            (figure <= accepted * room && (less_is_the_same || figure * 2 >= accepted));
 }
@@ -296,7 +299,7 @@ bool td_finding_is_gone(const cJSON *report, const char *lane, const cJSON *now,
     if (strcmp(lane, "ops") != 0 || td_json_get(now, name))
         return false;
     cJSON_ArrayForEach(group, td_json_get(td_json_get(report, "ops"), "groups")) {
-        name_group(group, group_name, sizeof group_name);
+        td_finding_group_name(group, group_name, sizeof group_name);
         snprintf(share, sizeof share, "%s" SHARE, group_name);
         if (is_of_group(name, group_name) && td_json_get_num(group, "judged", 0) > 0 &&
             td_json_get_num(accepted, is_way(name) ? name : share, 0) >= 0.5)

@@ -23,6 +23,12 @@ bool td_finding_within(const char *lane, const char *name, double figure, double
  *   now, accepted : the findings of this run's lane, and those that were accepted */
 bool td_finding_is_gone(const cJSON *report, const char *lane, const cJSON *now,
                         const cJSON *accepted, const char *name);
+/* The name of a group of ops (report.ops.groups), which its findings begin with. */
+void td_finding_group_name(const cJSON *group, char *out, size_t n);
+/* Is this op (report.ops.not_ok) one of the group's bad ones? */
+bool td_finding_is_bad_op_of(const cJSON *op, const cJSON *group);
+/* Of the finding "GROUP, typical error" the length of GROUP; 0: it is another one. */
+size_t td_finding_typical_of(const char *name);
 /* A note without its numbers and without the "s" of its words: "693 of 700 ops are bad" and "1 of 1 op
  * is bad" are one sentence.
  * Appends to out. */

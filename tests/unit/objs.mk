@@ -52,3 +52,4 @@ $(call unit,simt): $(O)/tests/unit/kernels/simt/simt_kernels.cu.o
 # the look-alike of libcuda.so.1, linked as a program links the driver
 $(call unit,fake_cuda): $(O)/tests/helpers/lib_fake_cuda.so
 OBJS_test_accept := gate
+OBJS_test_places := gate

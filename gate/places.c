@@ -1,0 +1,169 @@
+/* places.c - where in their matrices the bad ops are worst, and by how much.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "gate/places.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gate/findings.h"
+
+enum { OF_A_GROUP = 8, ENOUGH = 4 };
+
+struct place {
+    int64_t row, column;
+    double error;
+};
+
+/* The place of a bad op. False: it has none that would be found again. */
+static bool place_of(const cJSON *op, struct place *out)
+{
+    const cJSON *c = td_json_get(op, "candidate");
+
+    out->row = td_json_get_i64(c, "row_at", -1);
+    out->column = td_json_get_i64(c, "col_at", -1);
+    out->error = td_json_get_num(c, "score", NAN);
+    return out->row >= 0 && out->column >= 0 && td_json_get_i64(c, "repeats", 0) > 1 &&
+           td_json_get_i64(c, "unstable", 0) == 0 && !td_json_get(c, "crash") &&
+           strcmp(td_json_get_str(op, "status", ""), "ok") == 0;
+}
+
+static void key_of(const cJSON *op, char out[48])
+{
+    snprintf(out, 48, "%.8s:%lld", td_json_get_str(op, "fixture", "?"),
+             (long long)td_json_get_i64(op, "op", -1));
+}
+
+/* Is this where the op was worst, as an entry says in words? */
+static bool is_alike(const struct place *now, const char *words)
+{
+    long long row, column;
+    double error;
+
+    return sscanf(words, "row %18lld, column %18lld, error %lf", &row, &column, &error) == 3 &&
+           row == now->row && column == now->column &&
+           ((isnan(error) && isnan(now->error)) || now->error == error ||
+            (now->error <= 2 * error && error <= 2 * now->error));
+}
+
+/* ---- accepting ------------------------------------------------------------------------------- */
+
+static int by_number(const void *a, const void *b)
+{
+    const int64_t x = td_json_get_i64(*(const cJSON *const *)a, "op", -1),
+                  y = td_json_get_i64(*(const cJSON *const *)b, "op", -1);
+
+    return (x > y) - (x < y);
+}
+
+static void add_place(cJSON *out, const cJSON *op)
+{
+    struct place p;
+    char key[48], words[96];
+
+    if (!place_of(op, &p))
+        return;
+    key_of(op, key);
+    snprintf(words, sizeof words, "row %lld, column %lld, error %.5g", (long long)p.row,
+             (long long)p.column, p.error);
+    cJSON_AddStringToObject(out, key, words);
+}
+
+/* Evenly spaced in the order of the recording, and the last one: as --max-ops samples. */
+static void add_places_of_group(const cJSON *not_ok, const cJSON *group, cJSON *out)
+{
+    const cJSON **ops = calloc((size_t)cJSON_GetArraySize(not_ok) + 1, sizeof *ops), *op;
+    struct place p;
+    size_t n = 0, i, kept;
+
+    if (!ops)
+        return;
+    cJSON_ArrayForEach(op, not_ok)
+        if (td_finding_is_bad_op_of(op, group) && place_of(op, &p))
+            ops[n++] = op;
+    if (n)
+        qsort(ops, n, sizeof *ops, by_number);
+    kept = n < OF_A_GROUP ? n : OF_A_GROUP;
+    for (i = 1; i <= kept; i++)
+        add_place(out, ops[(i * n + kept - 1) / kept - 1]);
+    free(ops);
+}
+
+cJSON *td_places_of(const cJSON *report)
+{
+    const cJSON *ops = td_json_get(report, "ops"), *group;
+    cJSON *out = cJSON_CreateObject(), *one;
+    char name[400];
+
+    if (!out)
+        return NULL;
+    cJSON_ArrayForEach(group, td_json_get(ops, "groups")) {
+        if (td_json_get_num(group, "bad", 0) <= 0)
+            continue;
+        td_finding_group_name(group, name, sizeof name);
+        one = cJSON_AddObjectToObject(out, name);
+        cJSON_AddNumberToObject(one, "judged", td_json_get_num(group, "judged", 0));
+        add_places_of_group(td_json_get(ops, "not_ok"), group, cJSON_AddObjectToObject(one, "ops"));
+    }
+    return out;
+}
+
+/* ---- comparing ------------------------------------------------------------------------------- */
+
+/* Ops that this run and an entry hold, and those of them that are alike. */
+struct shared { int64_t all, alike; };
+
+static struct shared compare_group(const cJSON *report, const cJSON *group, const cJSON *accepted)
+{
+    struct shared s = {0, 0};
+    const cJSON *op;
+    struct place p;
+    char key[48];
+
+    cJSON_ArrayForEach(op, td_json_get(td_json_get(report, "ops"), "not_ok")) {
+        const char *was;
+
+        if (!td_finding_is_bad_op_of(op, group) || !place_of(op, &p))
+            continue;
+        key_of(op, key);
+        was = td_json_get_str(td_json_get(accepted, "ops"), key, NULL);
+        s.all += was != NULL;
+        s.alike += was && is_alike(&p, was);
+    }
+    return s;
+}
+
+bool td_places_agree(const cJSON *report, const cJSON *accepted)
+{
+    struct shared few = {0, 0}, s;
+    const cJSON *group;
+    char name[400];
+
+    cJSON_ArrayForEach(group, td_json_get(td_json_get(report, "ops"), "groups")) {
+        td_finding_group_name(group, name, sizeof name);
+        s = compare_group(report, group, td_json_get(accepted, name));
+        if (s.all >= ENOUGH && 2 * s.alike < s.all)
+            return false;
+        few.all += s.all < ENOUGH ? s.all : 0;
+        few.alike += s.all < ENOUGH ? s.alike : 0;
+    }
+    return 2 * few.alike >= few.all;
+}
+
+bool td_places_tell_more(const cJSON *report, const cJSON *accepted, const char *group_name)
+{
+    const cJSON *group, *was = td_json_get(accepted, group_name);
+    struct shared s;
+    char name[400];
+
+    cJSON_ArrayForEach(group, td_json_get(td_json_get(report, "ops"), "groups")) {
+        td_finding_group_name(group, name, sizeof name);
+        if (strcmp(name, group_name) != 0 ||
+            !(td_json_get_num(group, "judged", 0) < td_json_get_num(was, "judged", 0)))
+            continue;
+        s = compare_group(report, group, was);
+        return s.all > 0 && 2 * s.alike >= s.all;
+    }
+    return false;
+}

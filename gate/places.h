@@ -1,0 +1,26 @@
+/* places.h - where in their matrices the bad ops of an accepted finding were worst, and by how much.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Two faults may make errors of one size in the same ops. The worst element of an op tells them apart:
+ * the same fault has it in the same row and column, also on another machine, for the op's inputs are
+ * recorded. Two faults agree by chance in up to a quarter of the ops (docs/measurements/2026-11-verdicts.md). */
+#ifndef TD_GATE_PLACES_H
+#define TD_GATE_PLACES_H
+
+#include "common/json.h"
+
+/* {"gptq_gemm 256x384 b4 g128 M=1 F16": {"judged": 12, "ops": {"c2c93388:7":
+ * "row 0, column 166, error 46286", ...}}, ...}: of each group of ops how many were judged, and up to 8
+ * of its bad ops, by fixture and number. Left out are ops whose result is not known to repeat, and those
+ * that crashed. Among the 8 is the last one, which every sample (--max-ops) holds.
+ * The caller frees it. NULL: out of memory. */
+cJSON *td_places_of(const cJSON *report);
+/* Are at least half of the ops that both hold worst where they were, by half to twice as much? In each
+ * group with 4 of them or more, and in the others taken together. Ops that only one of both holds say
+ * nothing. */
+bool td_places_agree(const cJSON *report, const cJSON *accepted);
+/* Is a typical error that belongs to this group of no weight, because a sample of the group was judged,
+ * and the ops that both hold agree? The median of a few ops is another one than that of all. */
+bool td_places_tell_more(const cJSON *report, const cJSON *accepted, const char *group_name);
+
+#endif

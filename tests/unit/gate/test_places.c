@@ -1,0 +1,172 @@
+/* test_places.c - two faults with errors of one size differ in where they are worst.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+
+#include "common/buf.h"
+#include "gate/places.h"
+
+/* Bad ops [from, to) of a group with this shape, every step-th of them; op i is worst in column i by 20, from
+ * `other` on in another column, and from `worse` on by 50. */
+static void add_ops(struct td_buf *out, const char *shape, int from, int to, int step, int other, int worse, const char *more)
+{
+    int i;
+
+    for (i = from; i < to; i += step)
+        td_buf_addf(out,
+                    "%s{\"fixture\":\"c2c93388ddcc\",\"op\":%d,\"kind\":\"gemm\",\"shape\":\"%s\",\"m_class\":\"M=1\",\"status\":\"ok\","
+                    "\"result\":\"bad\",\"candidate\":{\"row_at\":0,\"col_at\":%d,\"score\":%g,%s}}",
+                    out->len && out->data[out->len - 1] == '}' ? "," : "", i, shape, i >= other ? i + 1000 : i, i >= worse ? 50. : 20., more);
+}
+
+static cJSON *report_with(const struct td_buf *ops, int n)
+{
+    struct td_buf text = TD_BUF_INIT(1 << 20);
+    cJSON *report;
+
+    td_buf_addf(&text, "{\"ops\":{\"groups\":[{\"kind\":\"gemm\",\"shape\":\"a\",\"m_class\":\"M=1\",\"dtype\":\"F16\",\"judged\":%d,\"bad\":%d},"
+                       "{\"kind\":\"gemm\",\"shape\":\"b\",\"m_class\":\"M=1\",\"dtype\":\"F16\",\"judged\":%d,\"bad\":%d}],\"not_ok\":[%s]}}",
+                n, n, n, n, td_buf_str(ops));
+    report = td_json_parse(td_buf_str(&text), text.len, NULL);
+    assert_non_null(report);
+    td_buf_release(&text);
+    return report;
+}
+
+#define SOUND "\"repeats\":3,\"unstable\":0"
+
+/* Both groups have ops [0, n), every step-th; those of b are elsewhere from op `other` on. */
+static cJSON *report_of(int n, int step, int other, const char *more)
+{
+    struct td_buf ops = TD_BUF_INIT(1 << 20);
+    cJSON *report;
+
+    add_ops(&ops, "a", step - 1, n, step, n, n, more);
+    add_ops(&ops, "b", step - 1, n, step, other, n, more);
+    report = report_with(&ops, n / step);
+    td_buf_release(&ops);
+    return report;
+}
+
+static bool agree(cJSON *report, const cJSON *places)
+{
+    const bool yes = td_places_agree(report, places);
+
+    cJSON_Delete(report);
+    return yes;
+}
+
+static const cJSON *ops_of(const cJSON *places)
+{
+    return td_json_get(td_json_get(places, "gemm a M=1 F16"), "ops");
+}
+
+static void test_half_of_a_group_must_be_where_it_was(void **state)
+{
+    cJSON *report = report_of(40, 1, 40, SOUND), *places = td_places_of(report);
+
+    (void)state;
+    assert_int_equal(cJSON_GetArraySize(ops_of(places)), 8);
+    assert_string_equal(td_json_get_str(ops_of(places), "c2c93388:39", ""), "row 0, column 39, error 20");
+    assert_true(agree(report, places));
+    assert_true(agree(report_of(40, 1, 20, SOUND), places)); /* on another machine some lie elsewhere */
+    assert_false(agree(report_of(40, 1, 19, SOUND), places));
+    assert_false(agree(report_of(40, 1, 0, SOUND), places)); /* group a alone is as it was */
+    cJSON_Delete(places);
+}
+
+/* The last op of a group is in every sample. */
+static void test_samples_share_an_op(void **state)
+{
+    cJSON *report = report_of(40, 1, 40, SOUND), *places = td_places_of(report);
+
+    (void)state;
+    cJSON_Delete(report);
+    assert_true(agree(report_of(40, 40, 40, SOUND), places));
+    assert_true(agree(report_of(40, 20, 40, SOUND), places));
+    assert_true(agree(report_of(40, 40, 0, SOUND), places)); /* one op of a, one of b: half */
+    cJSON_Delete(places);
+    report = report_of(40, 40, 40, SOUND);
+    places = td_places_of(report);
+    cJSON_Delete(report);
+    assert_true(agree(report_of(40, 1, 40, SOUND), places));
+    assert_true(agree(report_of(39, 1, 0, SOUND), places)); /* none in common */
+    cJSON_Delete(places);
+}
+
+static void test_what_does_not_repeat_has_no_place(void **state)
+{
+    static const char *const CASES[] = {"\"repeats\":3,\"unstable\":5", "\"repeats\":1,\"unstable\":0", SOUND ",\"crash\":\"SIGSEGV\""};
+    cJSON *report, *places;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < 3; i++) {
+        report = report_of(40, 1, 40, CASES[i]);
+        places = td_places_of(report);
+        cJSON_Delete(report);
+        assert_null(ops_of(places)->child);
+        assert_true(agree(report_of(40, 1, 0, SOUND), places));
+        cJSON_Delete(places);
+    }
+    report = report_of(40, 1, 40, SOUND);
+    places = td_places_of(report);
+    cJSON_Delete(report);
+    assert_true(agree(report_of(40, 1, 0, CASES[0]), places));
+    cJSON_Delete(places);
+}
+
+/* By half to twice as much. */
+static void test_errors_of_the_same_ops(void **state)
+{
+    cJSON *report = report_of(40, 1, 40, SOUND), *places = td_places_of(report);
+    struct td_buf ops = TD_BUF_INIT(1 << 20);
+
+    (void)state;
+    cJSON_Delete(report);
+    add_ops(&ops, "a", 0, 40, 1, 40, 0, SOUND);
+    assert_false(agree(report_with(&ops, 40), places));
+    td_buf_clear(&ops);
+    add_ops(&ops, "a", 0, 40, 1, 40, 20, SOUND);
+    assert_true(agree(report_with(&ops, 40), places));
+    td_buf_release(&ops);
+    cJSON_Delete(places);
+}
+
+/* Of a sample the ops that are known one by one tell more than its median. */
+static void test_a_sample_is_told_by_its_ops(void **state)
+{
+    cJSON *report = report_of(40, 1, 40, SOUND), *places = td_places_of(report), *sample;
+
+    (void)state;
+    assert_false(td_places_tell_more(report, places, "gemm a M=1 F16")); /* all were judged */
+    cJSON_Delete(report);
+    sample = report_of(40, 20, 0, SOUND);
+    assert_true(td_places_tell_more(sample, places, "gemm a M=1 F16"));
+    assert_false(td_places_tell_more(sample, places, "gemm b M=1 F16")); /* worst elsewhere */
+    assert_false(td_places_tell_more(sample, places, "gemm c M=1 F16"));
+    assert_false(td_places_tell_more(sample, NULL, "gemm a M=1 F16"));
+    cJSON_Delete(sample);
+    sample = report_of(38, 38, 40, SOUND); /* none in common */
+    assert_false(td_places_tell_more(sample, places, "gemm a M=1 F16"));
+    cJSON_Delete(sample);
+    cJSON_Delete(places);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_half_of_a_group_must_be_where_it_was),
+        cmocka_unit_test(test_samples_share_an_op),
+        cmocka_unit_test(test_errors_of_the_same_ops),
+        cmocka_unit_test(test_a_sample_is_told_by_its_ops),
+        cmocka_unit_test(test_what_does_not_repeat_has_no_place),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
