@@ -114,6 +114,11 @@ static void scan_string(struct scan *c)
     }
 }
 
+static bool is_of_number(char c)
+{
+    return (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.' || (c | 0x20) == 'e';
+}
+
 static void scan_number(struct scan *c)
 {
     size_t from = c->at, len;
@@ -122,9 +127,8 @@ static void scan_number(struct scan *c)
     long long v;
 
     c->values++;
-    while (c->at < c->n && strchr("+-.eE0123456789", c->s[c->at]) && c->s[c->at]) {
-        if (strchr(".eE", c->s[c->at]))
-            integer = false;
+    while (c->at < c->n && is_of_number(c->s[c->at])) {
+        integer &= c->s[c->at] != '.' && (c->s[c->at] | 0x20) != 'e';
         c->at++;
     }
     len = c->at - from;
@@ -143,24 +147,27 @@ static void scan_number(struct scan *c)
     td_buf_add(c->out, c->s + from, len);
 }
 
+/* The word for a value that JSON does not have, here in the text; NULL: none. */
+static const char *word_at(const char *p, size_t left)
+{
+    const char *word = *p == 'N' ? "NaN" : *p == 'I' ? "Infinity" : *p == '-' ? "-Infinity" : NULL;
+
+    return word && left >= strlen(word) && !memcmp(p, word, strlen(word)) ? word : NULL;
+}
+
 /* Copy the text with safe strings, and large integers and NaN as coded strings. */
 static int rewrite_text(struct scan *c, struct td_error *err)
 {
-    static const char *const words[] = {"NaN", "Infinity", "-Infinity"};
     int depth = 0;
 
     while (c->at < c->n) {
-        const char *p = c->s + c->at;
-        size_t i, left = c->n - c->at;
+        const char *p = c->s + c->at, *word = word_at(p, c->n - c->at);
 
-        for (i = 0; i < 3; i++)
-            if (left >= strlen(words[i]) && !memcmp(p, words[i], strlen(words[i])))
-                break;
-        if (i < 3) {
-            td_buf_addf(c->out, "\"%s%s\"", CODE_NAN, words[i]);
+        if (word) {
+            td_buf_addf(c->out, "\"%s%s\"", CODE_NAN, word);
             c->values++;
             c->strings++;
-            c->at += strlen(words[i]);
+            c->at += strlen(word);
         } else if (*p == '"') {
             scan_string(c);
         } else if (*p == '-' || (*p >= '0' && *p <= '9')) {

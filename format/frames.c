@@ -9,6 +9,8 @@
 
 #define SKIP_MAGIC 0x184D2A5Du
 #define SKIP_BODY (TD_FRAME_HEAD - 8)
+#define PAD_MAGIC 0x184D2A50u
+#define PAD_HEAD 8u /* magic and length of what zstd skips */
 #define COMP_MAX ZSTD_COMPRESSBOUND((size_t)TD_FRAME_MAX_RAW)
 
 /* ---- header --------------------------------------------------------------------------------------------------------- */
@@ -54,6 +56,20 @@ int td_frame_copy(struct td_sink *s, const struct td_frame_head *h, const void *
     return td_sink_write(s, head, sizeof head, comp, h->comp_len, err);
 }
 
+/* Text of one letter shrinks by thousands, and a reader refuses what stands for so much. Bytes that zstd
+ * skips make up for it. Returns the new length; room has at least raw bytes. */
+static size_t pad_frame(uint8_t *room, size_t len, size_t raw)
+{
+    const size_t least = raw / TD_FRAMES_RATIO + PAD_HEAD;
+
+    if (len + TD_FRAME_HEAD >= least)
+        return len;
+    td_put32(room + len, PAD_MAGIC);
+    td_put32(room + len + 4, (uint32_t)(least - len - PAD_HEAD));
+    memset(room + len + PAD_HEAD, 0, least - len - PAD_HEAD);
+    return least;
+}
+
 int td_frame_write(struct td_sink *s, ZSTD_CCtx *z, int level, const struct td_frame_head *h, const void *raw, size_t n,
                    struct td_buf *scratch, struct td_error *err)
 {
@@ -72,6 +88,7 @@ int td_frame_write(struct td_sink *s, ZSTD_CCtx *z, int level, const struct td_f
     got = ZSTD_compress2(z, room, ZSTD_compressBound(n), raw, n);
     if (ZSTD_isError(got))
         return td_fail(err, TD_EIO, "%s: zstd: %s", s->path, ZSTD_getErrorName(got));
+    got = pad_frame((uint8_t *)room, got, n);
     out.raw_len = (uint32_t)n;
     out.comp_len = (uint32_t)got;
     out.sum = td_hash64(room, got);
@@ -161,6 +178,19 @@ static int skip_damage(struct td_frames *f, uint64_t from, uint64_t at, const ch
                    (unsigned long long)f->expect, (unsigned long long)at, what, (unsigned long long)(next - at));
 }
 
+/* Reading takes as long as what the frames stand for, and that may be thousands of times the file. */
+static int check_ratio(struct td_frames *f, struct td_error *err)
+{
+    f->raw_seen += f->head.raw_len;
+    f->stored_seen += TD_FRAME_HEAD + f->head.comp_len;
+    if (f->raw_seen <= TD_FRAMES_FREE || f->raw_seen / TD_FRAMES_RATIO <= f->stored_seen)
+        return TD_OK;
+    return td_fail(err, TD_ENOMEM, "%s: frame %llu: %llu bytes stand for %llu, and a stream may hold %u MiB, or %d times "
+                                   "its size, as {record} writes it; record it again", f->src.name,
+                   (unsigned long long)f->head.number, (unsigned long long)f->stored_seen,
+                   (unsigned long long)f->raw_seen, TD_FRAMES_FREE >> 20, TD_FRAMES_RATIO);
+}
+
 static int unpack_frame(struct td_frames *f, struct td_error *err)
 {
     const struct td_frame_head *h = &f->head;
@@ -186,6 +216,8 @@ static int unpack_frame(struct td_frames *f, struct td_error *err)
     if (ZSTD_getFrameContentSize(f->comp.data, h->comp_len) != h->raw_len)
         return skip_damage(f, at + TD_FRAME_HEAD, at,
                            "zstd cannot decompress it to the length given", false, err);
+    if (check_ratio(f, err))
+        return TD_ENOMEM;
     if (!td_buf_reserve(&f->raw, h->raw_len))
         return td_fail(err, TD_ENOMEM, "%s: no memory for a frame of %u bytes", f->src.name, h->raw_len);
     got = ZSTD_decompressDCtx(f->z, f->raw.data, h->raw_len, f->comp.data, h->comp_len);

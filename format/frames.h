@@ -17,6 +17,8 @@
 #define TD_FRAME_HEAD 56                     /* bytes, the zstd skippable header included */
 #define TD_FRAME_VERSION 1
 #define TD_FRAME_MAX_RAW (256u << 20)        /* largest frame, and so largest record, before compression */
+#define TD_FRAMES_FREE (16u << 20)           /* a stream may stand for so many bytes, whatever it takes on the disk ... */
+#define TD_FRAMES_RATIO 256                  /* ... and else for so many times what it takes: each frame that we write does */
 #define TD_FRAME_COMMIT_RAW (1u << 20)       /* a frame is closed at this size ... */
 #define TD_FRAME_COMMIT_NS 500000000LL       /* ... or when its oldest record was queued so long ago */
 
@@ -31,7 +33,8 @@ struct td_frame_head {
 void td_frame_head_put(const struct td_frame_head *h, uint8_t out[TD_FRAME_HEAD]);
 int td_frame_head_get(const uint8_t in[TD_FRAME_HEAD], struct td_frame_head *h); /* TD_OK, TD_ECORRUPT, TD_EVERSION */
 
-/* Compress n bytes as one frame and append it. n <= TD_FRAME_MAX_RAW. scratch: reused between calls. */
+/* Compress n bytes as one frame and append it, padded to n / TD_FRAMES_RATIO. n <= TD_FRAME_MAX_RAW.
+ * scratch: reused between calls. */
 int td_frame_write(struct td_sink *s, ZSTD_CCtx *z, int level, const struct td_frame_head *h, const void *raw, size_t n,
                    struct td_buf *scratch, struct td_error *err);
 /* Append a frame that is compressed already, with the header h (repair and merge renumber
@@ -49,6 +52,7 @@ struct td_frames {
     struct td_frame_head head;
     uint64_t head_at;         /* offset of the current frame */
     uint64_t good_end;        /* end of the last good frame: a torn tail is cut here */
+    uint64_t raw_seen, stored_seen; /* bytes of the frames that were read */
     int64_t bad;              /* frames or stretches of bytes that were skipped */
     bool torn;                /* the last frame is incomplete */
 };
@@ -59,7 +63,8 @@ int td_frames_open(struct td_frames *f, const char *path, uint16_t kind, struct 
 int td_frames_memory(struct td_frames *f, const void *data, size_t n, uint16_t kind, struct td_error *err);
 void td_frames_close(struct td_frames *f);
 /* 1 = the frame's bytes are in f->raw until the next call; 0 = end; TD_ECORRUPT: something was skipped and is named (file,
- * offset, frame number), read on; TD_ETRUNCATED: the last frame is incomplete, then 0; TD_EVERSION, TD_EIO, TD_ENOMEM: stop. */
+ * offset, frame number), read on; TD_ETRUNCATED: the last frame is incomplete, then 0; TD_EVERSION, TD_EIO, TD_ENOMEM (it
+ * would take too much memory, or the frames so far stand for more than a stream may): stop. */
 int td_frames_next(struct td_frames *f, struct td_error *err);
 
 #endif

@@ -203,11 +203,13 @@ static void rule_loop(const struct judged_part *k)
     char why[200];
 
     for (period = 2; period <= LOOP_PERIOD && period * 2 <= k->n; period++) {
-        int32_t tail = tail_with_period(k->ids, k->n, period);
-        double strength = loop_strength(tail, period, LOOP_TOKENS);
+        int32_t tail;
+        double strength;
 
         if (run >= period)
             continue; /* a run of one token has its own rule */
+        tail = tail_with_period(k->ids, k->n, period);
+        strength = loop_strength(tail, period, LOOP_TOKENS);
         if (tail >= 2 * period && strength > best * 1.001) { /* the smallest period of equal strength */
             best = strength;
             best_period = period;

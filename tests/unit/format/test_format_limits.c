@@ -18,6 +18,7 @@
 #include "format/records.h"
 #include "format/records_json.h"
 #include "format/redact.h"
+#include "tests/unit/common/temp_root.h"
 
 _Static_assert(TD_FRAME_MAX_RAW == 256u << 20 && TD_FRAME_COMMIT_RAW == 1u << 20 && TD_FRAME_HEAD == 56, "docs/format.md, Frames");
 _Static_assert(TD_PACK_MAX_RAW == (uint64_t)4 << 30 && TD_PACK_MAX_BLOBS == 1 << 26 && TD_PACK_HEAD == 64 && TD_PACK_TRAILER == 24,
@@ -35,6 +36,7 @@ static void test_documented(void **state)
     static const char *const sentences[] = {
         "raw length, at most 256 MiB", "or when 1 MiB of raw bytes", "raw length, at most 4 GiB", "At most 2^26 blobs", "At most 64 MiB",
         "2^24 tokens, 1,024 alternatives, 2^26 pairs", "8 dimensions, 64 inputs, 4,096 launches", "18 inputs, 32 attributes and 64 launches", "at most 16 MiB of a stream and 128 MiB of all",
+        "more than 16 MiB, and more than 256 times",
     };
     struct td_buf b = TD_BUF_INIT(1 << 20);
     size_t i;
@@ -117,9 +119,61 @@ static void test_bytes_of_tensors(void **state)
     assert_true(td_tensor_rec_max_bytes(&t) == UINT64_MAX);
 }
 
+/* Twenty frames of 1 MiB of one letter, as td_frame_write() makes them, or with what zstd alone gives,
+ * a thousandth of that. Returns how the stream ends for a reader, and *frames that were read. */
+static int read_one_letter(bool padded, int *frames, struct td_error *err)
+{
+    enum { N = 20, RAW = 1 << 20 };
+    struct td_buf scratch = TD_BUF_INIT(RAW * 2), raw = TD_BUF_INIT(RAW + 1);
+    ZSTD_CCtx *z = ZSTD_createCCtx();
+    struct td_sink s;
+    struct td_frames f;
+    const char *name = padded ? "padded" : "as-it-is";
+    int i, rc;
+
+    memset(td_buf_reserve(&raw, RAW), 'a', RAW);
+    assert_int_equal(td_sink_open(&s, root, name, NULL), TD_OK);
+    for (i = 0; i < N; i++) {
+        struct td_frame_head h = {.kind = 1, .number = (uint64_t)i, .records = 1, .raw_len = RAW};
+
+        if (padded) {
+            assert_int_equal(td_frame_write(&s, z, 3, &h, raw.data, RAW, &scratch, NULL), TD_OK);
+            continue;
+        }
+        h.comp_len = (uint32_t)ZSTD_compress2(z, td_buf_reserve(&scratch, RAW), RAW, raw.data, RAW);
+        h.sum = td_hash64(scratch.data, h.comp_len);
+        assert_int_equal(td_frame_copy(&s, &h, scratch.data, NULL), TD_OK);
+    }
+    td_sink_close(&s);
+    assert_int_equal(td_frames_open(&f, at(name), 1, NULL), TD_OK);
+    for (*frames = 0; (rc = td_frames_next(&f, err)) == 1; ++*frames)
+        assert_true(f.raw.len == RAW && !memcmp(f.raw.data, raw.data, RAW));
+    td_frames_close(&f);
+    ZSTD_freeCCtx(z);
+    td_buf_release(&scratch);
+    td_buf_release(&raw);
+    return rc;
+}
+
+/* A few kilobytes stand for as much as is written for them, and no reader works for hours. */
+static void test_ratio(void **state)
+{
+    struct td_error err = {0, ""};
+    int frames;
+
+    (void)state;
+    assert_int_equal(read_one_letter(true, &frames, &err), 0);
+    assert_int_equal(frames, 20);
+    assert_int_equal(read_one_letter(false, &frames, &err), TD_ENOMEM);
+    assert_int_equal(frames, TD_FRAMES_FREE >> 20);
+    assert_non_null(strstr(err.msg, "as-it-is: frame 16: "));
+    assert_non_null(strstr(err.msg, "a stream may hold 16 MiB, or 256 times its size"));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_documented), cmocka_unit_test(test_sizes_of_ops), cmocka_unit_test(test_bytes_of_tensors)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_documented), cmocka_unit_test(test_sizes_of_ops), cmocka_unit_test(test_bytes_of_tensors),
+                                       cmocka_unit_test(test_ratio)};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, setup, teardown);
 }
