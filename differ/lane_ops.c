@@ -68,7 +68,7 @@ static void note_format(const struct td_numerics *n, struct td_lane *lane)
 {
     const struct td_judged_group *first = NULL;
     double now = NAN, was = NAN;
-    char change[200];
+    char change[360];
     size_t i;
 
     for (i = 0; i < n->n; i++) {

@@ -238,7 +238,8 @@ static bool decide_without_reference(struct td_judged_op *op, const struct td_op
     return true;
 }
 
-static void rounding_words(const char *rounding, char *out, size_t n)
+/* One word of a declaration, n bytes long, in plain words. */
+static void word_in_words(const char *word, int n, char *out, size_t size)
 {
     static const struct {
         const char *name, *words;
@@ -247,42 +248,61 @@ static void rounding_words(const char *rounding, char *out, size_t n)
                  {"weight-bf16", "weights are rounded to BF16 (weight-bf16)"},
                  {"weight-f16", "weights are rounded to F16 (weight-f16)"},
                  {"zero-bf16", "scaled zero points, then weights, are rounded to BF16 (zero-bf16)"},
-                 {"zero-f16", "scaled zero points, then weights, are rounded to F16 (zero-f16)"}};
+                 {"zero-f16", "scaled zero points, then weights, are rounded to F16 (zero-f16)"},
+                 {"bias-after", "the product is rounded before the bias is added (bias-after)"}};
     size_t i;
 
     for (i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (strcmp(known[i].name, rounding) == 0)
+        if ((int)strlen(known[i].name) == n && strncmp(known[i].name, word, (size_t)n) == 0)
             break;
     if (i < sizeof known / sizeof known[0])
-        snprintf(out, n, "%s", known[i].words);
+        snprintf(out, size, "%s", known[i].words);
     else
-        snprintf(out, n, "activations are rounded to %.40s", rounding);
+        snprintf(out, size, "activations are rounded to %.*s", n < 40 ? n : 40, word);
+}
+
+/* A declaration is words joined by '+'. */
+static void rounding_words(const char *rounding, char *out, size_t size)
+{
+    size_t at = 0;
+
+    for (const char *word = rounding; at < size;) {
+        const int n = (int)strcspn(word, "+");
+
+        word_in_words(word, n, out + at, size - at);
+        at += strlen(out + at);
+        if (!word[n])
+            break;
+        at += (size_t)snprintf(out + at, size - at, ", and ");
+        word += n + 1;
+    }
 }
 
 void td_op_rounding_change(const char *now, const char *was, char *out, size_t n)
 {
-    char a[80], b[80];
+    char a[160], b[160];
 
     rounding_words(now, a, sizeof a);
     rounding_words(was, b, sizeof b);
     snprintf(out, n, "%s; before: %s", a, b);
 }
 
-/* Does the kernel multiply A as it is, by weights that are exact or rounded to 16 bits? */
+/* Does the kernel multiply A as it is, by weights that are exact or rounded to 16 bits? What it
+ * rounds on the way from the sums to C is its own matter. */
 static bool rounds_weights_at_most(const char *rounding)
 {
-    return !strcmp(rounding, "none") || !strncmp(rounding, "weight-", 7) ||
-           !strncmp(rounding, "zero-", 5);
+    return !strncmp(rounding, "none", 4) || !strncmp(rounding, "weight-", 7) ||
+           !strncmp(rounding, "zero-", 5) || !strncmp(rounding, "bias-after", 10);
 }
 
 /* An op that is right by its own format, but the baseline has another one. How weights are rounded
- * to 16 bits is the kernel's own matter: it is noted. Any other change is undecided, unless the
+ * to 16 bits, and when a bias is added, is the kernel's own matter: it is noted. Any other change is undecided, unless the
  * policy accepts it. */
 static bool decide_format(struct td_judged_op *op, const struct td_op_error *base,
                           const struct td_policy *policy)
 {
     const char *was = td_op_baseline_rounding(op);
-    char change[200];
+    char change[360];
 
     op->format_changed = strcmp(was, op->act_rounding) != 0 ||
                          (op->origin && strcmp(op->origin->kind, op->kind) != 0);

@@ -35,8 +35,9 @@
 #define TD_PROTO_MAGIC 0x4f525054u /* "TPRO" */
 /* 2: act_rounding in the arena, rounding in the reply to RUN; 3: symbol and layout in the arena,
  * TD_PROTO_LAST, TD_PROTO_VARIES; 4: launches in the arena; 5: the limits of common/desc/op_desc.h,
- * flags of launches; 6: reached in the arena; 7: size in RUN and PREPARE, NO_MEMORY of any stage */
-#define TD_PROTO_VERSION 7
+ * flags of launches; 6: reached in the arena; 7: size in RUN and PREPARE, NO_MEMORY of any stage;
+ * 8: roundings of 31 bytes */
+#define TD_PROTO_VERSION 8
 #define TD_PROTO_MAX_REPEATS 64
 #define TD_PROTO_ARENA_MAX ((uint64_t)1 << 36)
 

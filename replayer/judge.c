@@ -109,7 +109,8 @@ static double overflow_at(enum td_dtype dt)
 
 static double denominator(const struct td_op_ref *ref, int64_t e, const struct td_judge_limits *lim, double root_k)
 {
-    return lim->u_out * fabs(ref->r1[e]) + lim->u_acc * root_k * ref->mag[e] + lim->tiny;
+    return lim->u_out * fabs(ref->r1[e]) + lim->u_acc * root_k * ref->mag[e] + lim->tiny +
+           (ref->slack ? ref->slack[e] : 0);
 }
 
 static double score_of(double c, double r, double denom, double overflow)

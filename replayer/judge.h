@@ -1,9 +1,10 @@
 /* judge.h - how far an output lies from the reference, element by element, and where the worst of it is.
  * SPDX-License-Identifier: Apache-2.0
  *
- * score of an element = |c - r1| / (u_out*|r1| + u_acc*sqrt(K)*mag + tiny)
+ * score of an element = |c - r1| / (u_out*|r1| + u_acc*sqrt(K)*mag + slack + tiny)
  *   u_out : unit roundoff of the output's dtype      u_acc : unit roundoff of a float32 accumulator
  *   mag   : |A|*|W|, so the bound holds for every order of summation
+ *   slack : of the reference: what a declared rounding on the way explains
  *   tiny  : half the smallest subnormal of the output's dtype (a result that underflows is no error)
  * An honest kernel stays near 1. Numbers that are not finite:
  *   r1 finite,     c NaN                    -> score Infinity

@@ -94,6 +94,7 @@ int td_reference_batch_compute(const struct td_op_kind *kind, const struct td_op
         refs[i].r0 += at;
         refs[i].r1 += at;
         refs[i].mag += at;
+        refs[i].slack = all->slack ? all->slack + at : NULL;
         at += rows * all->cols;
     }
     return rc;

@@ -37,7 +37,7 @@
 #define TD_OP_MAX_DTYPE 16         /* "BF16", "Q4_1" */
 #define TD_OP_MAX_ATTR_NAME 24     /* "group_size" */
 #define TD_OP_MAX_LAYOUT 32        /* "exllama" */
-#define TD_OP_MAX_ROUNDING 16      /* "uint8-token" */
+#define TD_OP_MAX_ROUNDING 32      /* "weight-bf16+bias-after" */
 #define TD_OP_MAX_SYMBOL 512       /* C++ names of kernels are long */
 
 /* ---- parts --------------------------------------------------------------------------------------------------------- */

@@ -4,6 +4,13 @@
 
 #include <string.h>
 
+const char *td_gpu_rounding_bias_after(const char *factors)
+{
+    return !factors                        ? "bias-after"
+           : !strcmp(factors, "weight-f16") ? "weight-f16+bias-after"
+                                            : "weight-bf16+bias-after";
+}
+
 int td_gpu_field_at(const struct td_gpu_adapter *adapter, const char *name)
 {
     int i;

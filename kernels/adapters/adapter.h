@@ -72,7 +72,7 @@ struct td_gpu_work {
     bool whole;      /* a library's call, which computes all rows: no other launch is joined */
     struct td_gpu_operand op[TD_GPU_OPERANDS];
     int n_op;
-    const char *rounding; /* what the kernel rounds before it multiplies, as docs/format.md names it
+    const char *rounding; /* what the kernel declares that it rounds, as docs/format.md names it
                              ("weight-f16"); NULL: nothing */
 };
 
@@ -101,6 +101,10 @@ struct td_gpu_adapter {
 #define TD_GPU_VLLM_U8 1125899906844672
 #define TD_GPU_VLLM_U4B8 1125899907892224
 #define TD_GPU_VLLM_U8B128 1125899923621888
+
+/* A declaration of what is rounded before the product ("weight-f16", "weight-bf16"; NULL: nothing),
+ * with +bias-after: the product is rounded before the bias is added. Static. */
+const char *td_gpu_rounding_bias_after(const char *factors);
 
 /* Index of the field of that name, -1: none. */
 int td_gpu_field_at(const struct td_gpu_adapter *adapter, const char *name);

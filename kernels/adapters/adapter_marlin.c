@@ -6,7 +6,7 @@
  * multiprocessor, locks an int for each (vLLM has four). With act-order vLLM sorts A's columns in an
  * earlier launch of permute_cols_kernel; A is what this kernel gets. Where there is more than one
  * group, each weight (q - zero) * scale is rounded to 16 bits before the product (marlin_template.h,
- * scale). A later signature, without groups and g_idx, is not known. */
+ * scale). A bias is added to the product after that was rounded (write_result). A later signature, without groups and g_idx, is not known. */
 #include "kernels/adapters/adapter_read.h"
 #include "kernels/gpucode/mangled.h"
 
@@ -34,8 +34,10 @@ static bool read_marlin(const struct td_gpu_adapter *adapter, const struct td_gp
     td_gpu_work_add(w, v, "scales", dtype, 2, groups, w->n);
     td_gpu_work_add(w, v, "qzeros", "I32", 4, groups, w->n * w->bits / 32);
     td_gpu_work_add(w, v, "g_idx", "I32", 4, 0, w->k);
-    if (td_gpu_value(adapter, v, "has_bias"))
+    if (td_gpu_value(adapter, v, "has_bias")) {
         td_gpu_work_add(w, v, "bias", dtype, 2, 0, w->n);
+        w->rounding = td_gpu_rounding_bias_after(w->rounding);
+    }
     td_gpu_work_add(w, v, "c", dtype, 2, w->m, w->n);
     return true;
 }

@@ -111,6 +111,8 @@ static void multiply_strips(const struct td_gptq_op *x, double *a0, double *a1, 
             td_rowdot(&(struct td_rowdot){x->k, x->m, w0 + i * x->k, w1 + i * x->k, a0, a1, ref->r0 + n,
                                           ref->r1 != ref->r0 ? ref->r1 + n : NULL, ref->mag + n, x->n});
     }
+    if (x->bias_after)
+        td_op_ref_allow_rounding(ref, x->dtype);
     td_op_ref_add_bias(ref, x->bias);
 }
 
@@ -123,7 +125,8 @@ int td_gptq_op_ref(const struct td_gptq_op *x, struct td_op_ref *ref, struct td_
 
     if (rc)
         return rc;
-    if ((rc = td_memory_room((uint64_t)(rows + strip) * 2 * sizeof *memory, "the reference of a gptq_gemm", err))) {
+    if ((x->bias_after && (rc = td_op_ref_new_slack(ref, err))) ||
+        (rc = td_memory_room((uint64_t)(rows + strip) * 2 * sizeof *memory, "the reference of a gptq_gemm", err))) {
         td_op_ref_release(ref);
         return rc;
     }

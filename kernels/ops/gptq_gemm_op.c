@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kernels/ops/op_check.h"
+#include "kernels/ops/op_rounding.h"
 #include "model/gptq.h"
 
 int td_gptq_op_read_sizes(const struct td_op_call *op, struct td_gptq_op *x, struct td_error *err)
@@ -34,12 +35,14 @@ int td_gptq_op_read_rounding(const struct td_op_call *op, struct td_gptq_op *x, 
 {
     static const char *const names[] = {"none",       "uint8-token", "weight-bf16",
                                         "weight-f16", "zero-bf16",   "zero-f16"};
-    const char *name = op->act_rounding[0] ? op->act_rounding : names[0];
+    struct td_op_rounding r;
+    const bool read = td_op_rounding_read(op->act_rounding, &r);
 
-    for (x->rounding = TD_GPTQ_NONE; x->rounding < TD_GPTQ_UNKNOWN; x->rounding++)
-        if (!strcmp(name, names[x->rounding]))
+    x->bias_after = r.bias_after && td_op_in(op, "bias");
+    for (x->rounding = TD_GPTQ_NONE; read && x->rounding < TD_GPTQ_UNKNOWN; x->rounding++)
+        if (!strcmp(r.factors, names[x->rounding]))
             return 0;
-    return td_fail(err, TD_EUNSUPPORTED, "%s: the rounding of activations \"%s\" is not known", op->kind, name);
+    return td_fail(err, TD_EUNSUPPORTED, "%s: the rounding of activations \"%s\" is not known", op->kind, op->act_rounding);
 }
 
 static int read_tensors(const struct td_op_call *op, struct td_gptq_op *x, struct td_error *err)

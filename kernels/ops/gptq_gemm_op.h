@@ -21,7 +21,9 @@
  *                dequantised weight is q * scale + z, rounded once to BF16 (vLLM's machete_mm with
  *                group_zeros: kernels/linear/mixed_precision/machete.py makes them; what the kernel does
  *                with them: docs/measurements/2026-11-torch-h100.md)
- *   zero-f16     the same with F16 */
+ *   zero-f16     the same with F16
+ * With +bias-after the product is rounded to c's type before the bias is added (op_rounding.h; vLLM's
+ * Marlin: write_result in marlin_template.h). */
 #ifndef TD_KERNELS_OPS_GPTQ_GEMM_OP_H
 #define TD_KERNELS_OPS_GPTQ_GEMM_OP_H
 
@@ -42,6 +44,7 @@ struct td_gptq_op {
     int64_t m, n, k, lda, ldc, groups;
     int bits, group_size, zero_offset;
     enum td_gptq_rounding rounding;
+    bool bias_after;                    /* it rounds the product, then adds the bias (there is one) */
     enum td_dtype dtype, scales_dtype;  /* of a and c; of scales */
     const void *a, *scales;
     const uint32_t *qweight, *qzeros;

@@ -3,6 +3,7 @@
  *
  * Expert after expert, a strip of its columns is dequantised and meets the rows of A that were routed
  * to it. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,7 +76,9 @@ static void finish_column(const struct td_moe_op *x, const struct work *w, int64
         const int64_t at = slot * x->first.n + n;
 
         ref->r0[at] = (w->r0[i] + bias) * exact;
-        ref->mag[at] = (w->mag[i] + (bias < 0 ? -bias : bias)) * (rounded < 0 ? -rounded : rounded);
+        ref->mag[at] = (w->mag[i] + fabs(bias)) * fabs(rounded);
+        if (ref->slack)
+            ref->slack[at] = td_op_rounding_error(x->first.dtype, w->r1[i]) * fabs(rounded);
         if (ref->r1 != ref->r0)
             ref->r1[at] = (w->r1[i] + bias) * rounded;
     }
@@ -124,7 +127,10 @@ static int compute_moe_gemm_reference(const struct td_op_call *op, struct td_op_
     if ((rc = td_op_ref_new(ref, x.slots, x.first.n, x.first.k, own_r1, err)))
         return rc;
     ref->unjudged = malloc((size_t)x.slots + 1);
-    rc = ref->unjudged ? make_work(&x, &w, err) : td_fail(err, TD_ENOMEM, "moe_gemm: out of memory for the reference");
+    if (x.first.bias_after)
+        rc = td_op_ref_new_slack(ref, err);
+    if (!rc)
+        rc = ref->unjudged ? make_work(&x, &w, err) : td_fail(err, TD_ENOMEM, "moe_gemm: out of memory for the reference");
     for (int64_t e = 0; !rc && e < x.experts; e++)
         multiply_expert(&x, &w, e, ref);
     if (!rc)

@@ -23,7 +23,7 @@
  * All but a and c are dense. A slot that no block holds is not computed: what its row of C holds is
  * what was there before, and it is not judged.
  *
- * Roundings (act_rounding): none, weight-f16, weight-bf16, as of gptq_gemm.
+ * Roundings (act_rounding): none, weight-f16, weight-bf16, +bias-after, as of gptq_gemm.
  *
  * Sources: vLLM 0.26, vllm/model_executor/layers/fused_moe/moe_align_block_size.py (the routing),
  * vllm/model_executor/layers/fused_moe/experts/marlin_moe.py (the two products of a layer: the second

@@ -32,6 +32,7 @@ void td_op_ref_release(struct td_op_ref *ref)
         free(ref->r1);
     free(ref->r0);
     free(ref->mag);
+    free(ref->slack);
     free(ref->unjudged);
     memset(ref, 0, sizeof *ref);
 }

@@ -27,9 +27,9 @@ struct td_tensor {
 
 struct td_op_call {
     char kind[TD_OP_MAX_KIND];       /* "gptq_gemm" */
-    char act_rounding[TD_OP_MAX_ROUNDING]; /* what the recorded kernel rounds before it multiplies,
-                                              activations or weights: "none", "q8_1",
-                                              "weight-f16" ...; "" is "none" */
+    char act_rounding[TD_OP_MAX_ROUNDING]; /* what the recorded kernel declares that it rounds
+                                              (op_rounding.h): "none", "q8_1",
+                                              "weight-f16+bias-after" ...; "" is "none" */
     struct td_attr attrs[TD_OP_MAX_ATTRS]; /* gptq_gemm: m n k bits group_size zero_offset act_order */
     int n_attrs;
     struct td_tensor in[TD_OP_MAX_TENSORS];
@@ -53,10 +53,12 @@ const struct td_tensor *td_op_in(const struct td_op_call *op, const char *role);
  *   r1  : r0 with the rounding that act_rounding names, of activations or weights; the same array as
  *         r0 if it names none
  *   mag : |A| * |W| of r1, the magnitude that bounds the rounding error of any summation order
+ *   slack : the error that a declared rounding on the way from the sums to c explains, besides those
+ *         that mag and the rounding of c explain; NULL: there is none
  * An element of r whose inputs hold NaN or Inf is NaN or Inf as IEEE double arithmetic gives it. */
 struct td_op_ref {
     int64_t rows, cols, inner;       /* inner = K, the number of products in an element */
-    double *r0, *r1, *mag;
+    double *r0, *r1, *mag, *slack;
     unsigned char *unjudged;         /* [rows] 1: the op does not compute this row, whose r0, r1 and mag
                                         are 0; NULL: it computes all */
 };

@@ -144,6 +144,31 @@ int td_op_ref_new(struct td_op_ref *ref, int64_t rows, int64_t cols, int64_t inn
     return td_fail(err, TD_ENOMEM, "out of memory for a reference of %lld x %lld", (long long)rows, (long long)cols);
 }
 
+int td_op_ref_new_slack(struct td_op_ref *ref, struct td_error *err)
+{
+    const size_t count = (size_t)ref->rows * (size_t)ref->cols + 1;
+
+    if (td_memory_room(count * sizeof *ref->slack, "the slack of a reference", err))
+        return TD_ENOMEM;
+    ref->slack = calloc(count, sizeof *ref->slack);
+    return ref->slack ? 0 : td_fail(err, TD_ENOMEM, "out of memory for the slack of a reference");
+}
+
+double td_op_rounding_error(enum td_dtype dtype, double x)
+{
+    switch (dtype) {
+    case TD_DT_F16: return 0x1p-11 * fabs(x) + 0x1p-25; /* half the smallest subnormal */
+    case TD_DT_BF16: return 0x1p-8 * fabs(x);
+    default: return 0x1p-24 * fabs(x);
+    }
+}
+
+void td_op_ref_allow_rounding(struct td_op_ref *ref, enum td_dtype dtype)
+{
+    for (int64_t e = 0; e < ref->rows * ref->cols; e++)
+        ref->slack[e] += td_op_rounding_error(dtype, ref->r1[e]);
+}
+
 void td_op_ref_add_bias(struct td_op_ref *ref, const struct td_tensor *bias)
 {
     for (int64_t e = 0; bias && e < ref->rows * ref->cols; e++) {

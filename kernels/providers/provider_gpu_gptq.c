@@ -128,15 +128,19 @@ static const char *choose_gptq(struct td_gpu_state *s, struct td_gpu_prepared *p
     return choose_kernel(s, p);
 }
 
-/* With groups Marlin rounds each weight after it is scaled; the other kernels keep (q - zero) * scale
- * exact until they multiply. */
+/* With groups Marlin rounds each weight after it is scaled, and a product before it adds the bias; the
+ * other kernels keep (q - zero) * scale exact until they multiply. */
 static const char *rounding_gptq(const struct td_gpu_prepared *p)
 {
     if (p->plan.dequant_w)
         return "weight-f16"; /* W is float16 (and the scales are: plan_plain) */
-    if (strcmp(p->adapter->layout, "marlin") || p->x.groups < 2)
+    const char *factors = NULL;
+
+    if (strcmp(p->adapter->layout, "marlin"))
         return "none";
-    return p->x.dtype == TD_DT_BF16 ? "weight-bf16" : "weight-f16";
+    if (p->x.groups > 1)
+        factors = p->x.dtype == TD_DT_BF16 ? "weight-bf16" : "weight-f16";
+    return p->x.bias ? td_gpu_rounding_bias_after(factors) : factors ? factors : "none";
 }
 
 /* ---- ready to be launched -------------------------------------------------------------------- */

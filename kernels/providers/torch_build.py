@@ -137,8 +137,13 @@ def need(op, *roles):
     return [op.get(role) for role in roles]
 
 
+def with_bias_after(rounding):
+    """What it declares when a bias is added to a product that was rounded before."""
+    return "bias-after" if rounding == "none" else rounding + "+bias-after"
+
+
 class Plan:
-    """One op, ready to be prepared and run. rounding: what the kernel rounds before it multiplies, in the words
+    """One op, ready to be prepared and run. rounding: what the kernel declares that it rounds, in the words
     of docs/format.md. compiles: what the kernel's code is known by, if the driver may compile it at its first launch;
     "": it does not."""
     rounding, compiles = "none", ""

@@ -26,7 +26,7 @@ import threading
 
 from torch_build import LoadError, Unsupported, open_build
 
-MAGIC, VERSION = 0x4F525054, 7
+MAGIC, VERSION = 0x4F525054, 8
 MAX_REPEATS, ARENA_MAX = 64, 1 << 36
 HELLO, ARENA, RUN, PREPARE, TIME, RELEASE, RESTART, BYE = range(1, 9)
 OK, UNSUPPORTED, FAILED, NO_MEMORY = range(4)
@@ -49,7 +49,7 @@ def text(n):
 class Msg(ctypes.Structure):
     _fields_ = [("magic", u32), ("version", u32), ("type", u32), ("seq", u32), ("status", i32), ("flags", u32),
                 ("repeats", u32), ("iterations", u32), ("size", u64), ("ns", i64), ("provider", text(32)),
-                ("rounding", text(16)), ("text", text(3992))]
+                ("rounding", text(32)), ("text", text(3992))]
 
 
 class ArenaTensor(ctypes.Structure):
@@ -68,7 +68,7 @@ class ArenaLaunch(ctypes.Structure):
 
 class ArenaHead(ctypes.Structure):
     _fields_ = [("magic", u32), ("version", u32), ("stage", u32), ("repeat", u32), ("progress", u64),
-                ("reached", u32), ("reserved", u32), ("fault", text(256)), ("kind", text(32)), ("act_rounding", text(16)), ("n_attrs", i64), ("n_in", i64),
+                ("reached", u32), ("reserved", u32), ("fault", text(256)), ("kind", text(32)), ("act_rounding", text(32)), ("n_attrs", i64), ("n_in", i64),
                 ("attrs", ArenaAttr * MAX_ATTRS), ("inputs", ArenaTensor * MAX_TENSORS), ("out", ArenaTensor),
                 ("symbol", text(512)), ("layout", text(32)), ("n_launches", i64),
                 ("launches", ArenaLaunch * MAX_LAUNCHES)]

@@ -11,7 +11,7 @@ import os
 import random
 
 import torch_build
-from torch_build import TD_EUNSUPPORTED, LoadError, Unsupported, need, words_of
+from torch_build import TD_EUNSUPPORTED, LoadError, Unsupported, need, with_bias_after, words_of
 
 MARGIN = 1 << 16                         # bytes around a tensor on the GPU that nobody may write to; a NaN in any type
 SWEEP = 1 << 28                          # bytes: more than the L2 of any GPU
@@ -254,7 +254,10 @@ def choose_quantised(build, op):
     recorded = [c for c in QUANTISED if c.layout == op.layout or c.name in op.symbol.split("::")]
     for c in [c for c in QUANTISED if c.name == wanted] if wanted else recorded or QUANTISED:
         try:
-            return c(build, op)
+            plan = c(build, op)
+            if op.get("bias"):               # Marlin adds it to the rounded product, vLLM does after the others
+                plan.rounding = with_bias_after(plan.rounding)
+            return plan
         except Unsupported as e:
             why = why or str(e)
     raise Unsupported(why)

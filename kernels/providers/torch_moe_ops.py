@@ -6,7 +6,7 @@ expert) and experts/marlin_moe.py (the call); layers/quantization/moe_wna16.py a
 import os
 
 import torch_gpu_ops
-from torch_build import Unsupported, need, words_of
+from torch_build import Unsupported, need, with_bias_after, words_of
 from torch_gpu_ops import SCALE_COLUMNS, SCALE_COLUMNS_ONE_GROUP, ZERO_COLUMNS, in_columns, pack, unpack
 
 ROUTING = ("sorted_token_ids", "expert_ids", "num_tokens_post_padded")
@@ -77,6 +77,8 @@ class MoeMarlin(Moe):
         self.compiles += f" {op.attrs['block_size']} {self.group} {self.zeros is None}"
         if self.groups > 1:
             self.rounding = self.weights_of_rounding()
+        if op.get("bias"):
+            self.rounding = with_bias_after(self.rounding)
 
     def row_orders(self):
         """Of each expert, its rows in the order of their groups: [experts, k]. None: they lie so."""

@@ -71,7 +71,7 @@ int main(int argc, char **argv)
     while (fgets(line, sizeof line, stdin)) {
         struct td_attr *a = &op.attrs[op.n_attrs];
 
-        if (sscanf(line, "op %ld %31s %127s %63s %15s", &rec.step, op.kind, layer, symbol, op.act_rounding) == 5)
+        if (sscanf(line, "op %ld %31s %127s %63s %31s", &rec.step, op.kind, layer, symbol, op.act_rounding) == 5)
             continue;
         if (op.n_attrs < TD_OP_MAX_ATTRS && sscanf(line, "attr %23s %ld", a->name, &a->value) == 2)
             op.n_attrs++;

@@ -86,5 +86,7 @@ bool tap_torch_product_gptq_gemm(const struct tap_torch_meaning *m, const td_tor
         m->v2 < 0 || !tap_torch_number_of(&m->schema->arg[m->v2], stack[m->v2], 0);
     w->act_order = operand(w, "perm") != NULL;
     w->rounding = rounding_of(m->row->rounds, w, bf16, zeros && m->row->scaled_zeros);
+    if (m->row->bias_after && operand(w, "bias"))
+        w->rounding = td_gpu_rounding_bias_after(w->rounding);
     return true;
 }

@@ -90,6 +90,8 @@ bool tap_torch_product_moe_gemm(const struct tap_torch_meaning *m, const td_torc
         return false;
     if (w->group_size < w->k)         /* one group: the scale meets the sum, not the weights */
         w->rounding = rounding;
+    if (m->row->bias_after && operand(w, "bias"))
+        w->rounding = td_gpu_rounding_bias_after(w->rounding);
     add_attr(w, "mul_topk_weights", number(m, stack, MULTIPLIES));
     add_attr(w, "round_topk_weights", 1);
     return true;

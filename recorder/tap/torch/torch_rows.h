@@ -58,6 +58,7 @@ struct tap_torch_row {
                                          else as integers in words */
     const char *v2;                   /* bool: zero points are stored as they are, not less 1 */
     enum tap_torch_rounds rounds;
+    bool bias_after;                  /* it adds a bias after the product was rounded */
     struct { const char *arg; bool value; } fixed[TAP_TORCH_FIXED]; /* bools: with another value the
                                          operator computes something else */
     const char *number[TAP_TORCH_NUMBERS]; /* int or bool: what else the kind's reader reads, in the

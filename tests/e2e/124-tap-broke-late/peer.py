@@ -31,7 +31,7 @@ def tensor(role, shape, bytes_):
 
 
 def op():
-    head = struct.pack("<QQq32s512s32s16s96sI6H4H", 1, 1, 5, b"gemm", b"other_mm", b"", b"none", b"l1", 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0)
+    head = struct.pack("<QQq32s512s32s32s96sI6H4H", 1, 1, 5, b"gemm", b"other_mm", b"", b"none", b"l1", 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0)
     body = head + tensor(b"a", (1, 4), 16) + tensor(b"c", (1, 4), 16)
     return record(3, body.ljust((24 + len(body) + 15) // 16 * 16 - 24, b"\0") + b"\1" * 16 + b"\2" * 16)
 

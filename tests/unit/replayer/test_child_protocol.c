@@ -364,7 +364,7 @@ static void packets_of_others_are_refused(void **state)
     assert_int_equal(td_proto_recv(s[1], &got, NULL, 10, &err), TD_ETIMEOUT);
     assert_int_equal(td_proto_send(s[0], &m, -1, NULL), TD_OK);
     assert_int_equal(td_proto_recv(s[1], &got, NULL, 1000, &err), TD_EPROTO);
-    assert_non_null(strstr(err.msg, "version 7"));
+    assert_non_null(strstr(err.msg, "version 8"));
     m.magic = 7;
     assert_int_equal(td_proto_send(s[0], &m, -1, NULL), TD_OK);
     assert_int_equal(td_proto_recv(s[1], &got, NULL, 1000, NULL), TD_EPROTO);

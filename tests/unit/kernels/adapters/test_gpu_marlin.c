@@ -139,7 +139,7 @@ static void operands(void **state)
     assert_int_equal(w.group_size, 128);
     assert_int_equal(w.act_order, 0);
     assert_int_equal(w.n_op, 5);
-    assert_string_equal(w.rounding, "weight-f16");
+    assert_string_equal(w.rounding, "weight-f16+bias-after");
     expect_op(&w.op[0], "a", "F16", 0x10000, 5, 256, 5 * 256 * 2);
     assert_int_equal(w.op[0].row_stride, 512);
     expect_op(&w.op[1], "qweight", "I32", 0x20000, 16, 384, 256 * 192 / 2);

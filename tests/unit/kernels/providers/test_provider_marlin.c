@@ -130,7 +130,7 @@ static void test_ops_are_right(void **state)
 {
     static const struct what ops[] = {
         {1, 4, 64, .rounding = "weight-f16"}, {5, 4, 64, .rounding = "weight-f16"}, {141, 4, 64, .rounding = "weight-f16"}, {141, 8, 32, .rounding = "weight-f16"},
-        {3, 4, 256, .rounding = "none"}, {1, 4, 128, .bias = true, .rounding = "weight-f16"}, {2, 4, 128, .bf16 = true, .rounding = "weight-bf16"},
+        {3, 4, 256, .rounding = "none"}, {1, 4, 128, .bias = true, .rounding = "weight-f16+bias-after"}, {2, 4, 128, .bf16 = true, .rounding = "weight-bf16"},
         {8, 4, 128, .zeros = true, .rounding = "weight-f16"}, {4, 4, 64, .uneven = true, .rounding = "weight-f16"},
         {6, 4, 64, .act_order = true, .rounding = "weight-f16"}, {141, 8, 32, .act_order = true, .rounding = "weight-f16"},
     };

@@ -371,7 +371,7 @@ static void test_marlin(void **state)
     c.a.dtype = c.scales.dtype = c.bias.dtype = TD_TORCH_BF16;
     assert_int_equal(w_product(&c, MARLIN, &w), TAP_TORCH_READ);
     expect_roles(&w, "a qweight scales qzeros bias c");
-    assert_string_equal(w.rounding, "weight-bf16");
+    assert_string_equal(w.rounding, "weight-bf16+bias-after");
     w_call(&c, MARLIN, 3);               /* act-order, 8 bits */
     OPTIONAL(&c, 8, &c.g_idx), OPTIONAL(&c, 9, &c.perm);
     c.stack[11] = TD_GPU_VLLM_U8B128;
@@ -593,6 +593,7 @@ static void test_a_product_with_experts(void **state)
     c.stack[MOE_BIAS] = (uintptr_t)&c.at[10];
     assert_int_equal(moe_product(&c, &w), TAP_TORCH_READ);
     assert_true(w.act_order == 1);
+    assert_non_null(strstr(w.rounding, "+bias-after"));
     assert_roles(&w, all);
     moe_call(&c);                        /* AWQ */
     c.stack[MOE_Z] = (uintptr_t)&c.at[9], c.stack[MOE_TYPE] = TD_GPU_VLLM_U4;
