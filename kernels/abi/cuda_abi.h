@@ -119,6 +119,15 @@ struct td_cuda_launch_config {                                   /* CUlaunchConf
     unsigned n_attributes;
 };
 
+struct td_cuda_kernel_node {                                     /* CUDA_KERNEL_NODE_PARAMS_v2 */
+    void *function;
+    unsigned grid[3], block[3], shared_bytes;
+    void **params, **extra, *kernel, *context;
+};
+struct td_cuda_edge { uint8_t from_port, to_port, type, reserved[5]; };  /* CUgraphEdgeData */
+/* The flags of an instantiation. */
+enum { TD_CUDA_GRAPH_UPLOAD = 2, TD_CUDA_GRAPH_DEVICE_LAUNCH = 4 };
+
 /* ---- functions: X(name in the library, member, arguments) ------------------------------------
  * Names have the suffix of the version that cuda.h 13.0 maps them to; each has been in every driver
  * since CUDA 11 unless its list says otherwise. */
@@ -223,8 +232,26 @@ struct td_cuda_launch_config {                                   /* CUlaunchConf
     X(cuCtxGetId, context_id, (void *context, unsigned long long *id)) \
     X(cuThreadExchangeStreamCaptureMode, exchange_capture_mode, (int *mode))
 
+/* Twins of graphs, since CUDA 12.3. */
+#define TD_CUDA_GRAPHS(X) \
+    X(cuGraphClone, graph_clone, (void **clone, void *graph)) \
+    X(cuGraphNodeFindInClone, graph_find_in_clone, (void **node, void *original, void *clone)) \
+    X(cuGraphNodeGetDependentNodes_v2, graph_dependents, (void *node, void **nodes, \
+                                                          struct td_cuda_edge *edges, size_t *n)) \
+    X(cuGraphAddKernelNode_v2, graph_add_kernel, (void **node, void *graph, void *const *after, \
+                                                  size_t n, \
+                                                  const struct td_cuda_kernel_node *what)) \
+    X(cuGraphAddDependencies_v2, graph_add_edges, (void *graph, void *const *from, \
+                                                   void *const *to, \
+                                                   const struct td_cuda_edge *edges, size_t n)) \
+    X(cuGraphInstantiateWithFlags, graph_instantiate, (void **exec, void *graph, \
+                                                       unsigned long long flags)) \
+    X(cuGraphDestroy, graph_destroy, (void *graph)) \
+    X(cuGraphExecDestroy, graph_exec_destroy, (void *exec))
+
 /* Functions that an older driver lacks, or that the tap can do without: the members are NULL then. */
 #define TD_CUDA_TAP_OPTIONAL(X) \
+    TD_CUDA_GRAPHS(X) \
     TD_CUDA_CODE(X) \
     TD_CUDA_PRIMARY_RETAIN(X) \
     TD_CUDA_FUNC_PARAM_INFO(X) \

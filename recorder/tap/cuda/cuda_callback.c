@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "recorder/tap/cuda/cuda_callback.h"
+#include "recorder/tap/cuda/cuda_graph_launch.h"
 #include "recorder/tap/cuda/cuda_graphs.h"
 #include "recorder/tap/gpu/gpu_gate.h"
 #include "recorder/tap/gpu/gpu_recognise.h"
@@ -143,8 +144,8 @@ static bool handle_graphs(uint32_t cbid, const struct td_cupti_data *d)
     if (d->site == TD_CUPTI_ENTER && is_graph_launch(cbid))
         me.exec = NULL;               /* left by a launch whose end was not watched */
     if (d->site == TD_CUPTI_ENTER && is_graph_launch(cbid))
-        tap_cuda_graphs_launch(((const struct td_cupti_graph_launch_params *)d->params)->exec,
-                               graph_stream(cbid, d));
+        tap_cuda_graph_launch_note(((const struct td_cupti_graph_launch_params *)d->params)->exec,
+                                   graph_stream(cbid, d));
     if (is_graph_launch(cbid))
         return false;
     me.captured = NULL;

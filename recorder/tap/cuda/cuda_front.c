@@ -17,6 +17,8 @@
 
 #include "recorder/tap/cuda/cuda_callback.h"
 #include "recorder/tap/cuda/cuda_front.h"
+#include "recorder/tap/cuda/cuda_graph_follow.h"
+#include "recorder/tap/cuda/cuda_graph_launch.h"
 #include "recorder/tap/cuda/cuda_graphs.h"
 #include "recorder/tap/cuda/cuda_load.h"
 #include "recorder/tap/cuda/cupti_watch.h"
@@ -84,8 +86,8 @@ static const char *start(void)
     not_woken = NULL;
     why = tap_gpu_session_begin(tap_cuda_load_driver(), guess_context);
     at_work = !why;
-    if (!why)
-        tap_cuda_graphs_arm();
+    if (!why && tap_cuda_graphs_on())
+        tap_cuda_graph_launch_arm();
     tap_gpu_watch_launches(!why);
     if (why)
         return why;
@@ -198,6 +200,7 @@ static void forked(void)
     tap_cuda_callback_forget();
     tap_gpu_session_forked();
     tap_cuda_graphs_forget();
+    tap_cuda_follow_forget();
 }
 
 static const char *trouble(void)

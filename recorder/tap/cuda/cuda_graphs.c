@@ -6,12 +6,12 @@
  * ours, CUDA 13.0, torch 2.11): a cuMemcpyDtoDAsync that a callback makes on a capturing stream
  * becomes a node of the graph and delivers the values of each replay; nothing may be allocated
  * during a capture; torch destroys its CUgraph once it has made a CUgraphExec of it. */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "recorder/tap/core/tap_environ.h"
-#include "recorder/tap/cuda/cuda_graph_plans.h"
+#include "recorder/tap/cuda/cuda_graph_follow.h"
+#include "recorder/tap/cuda/cuda_graph_launch.h"
 #include "recorder/tap/cuda/cuda_graphs.h"
 #include "recorder/tap/gpu/gpu_copies.h"
 #include "recorder/tap/gpu/gpu_gate.h"
@@ -22,19 +22,12 @@
 
 static struct {
     _Atomic bool on;
-    /* Captures that go on; while there are none, launches are not checked for being captured. */
-    _Atomic uint32_t begun;
-    /* Protects what follows, and the plans. Held for microseconds, but for a launch that is
-     * captured. */
-    pthread_mutex_t lock;
+    /* What follows, with the lock of cuda_graph_follow.h held. */
     uint64_t wanted;                  /* bytes of the arena */
     void *context;                    /* in which the arena was, or should have been, allocated */
     unsigned long long id;
     uint64_t arena, bytes;            /* 0: there is none */
-    /* Number of the stream that graphs with slots are launched on in this arm; 0: none was. */
-    uint64_t stream;
-    _Atomic bool crossed;             /* they are launched on more than one */
-} graphs = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} graphs;
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
@@ -70,32 +63,11 @@ bool tap_cuda_graphs_on(void)
     return atomic_load_explicit(&graphs.on, memory_order_relaxed);
 }
 
-void tap_cuda_graphs_arm(void)
-{
-    struct tap_gpu_kernel *k;
-    bool used;
-    unsigned i;
-
-    if (!tap_cuda_graphs_on())
-        return;
-    pthread_mutex_lock(&graphs.lock);
-    graphs.stream = 0;
-    graphs.crossed = false;
-    for (i = 0; (k = tap_gpu_graph_kernel_at(i, &used)) && used; i++) {
-        atomic_store(&k->n, 0);
-        k->sent = 0;
-    }
-    pthread_mutex_unlock(&graphs.lock);
-}
-
 void tap_cuda_graphs_forget(void)
 {
     atomic_store(&graphs.on, false);
-    atomic_store(&graphs.begun, 0);
-    pthread_mutex_init(&graphs.lock, NULL); /* the parent's other threads may have held it */
     graphs.context = NULL;
     graphs.arena = graphs.bytes = 0;
-    tap_cuda_plans_forget();
 }
 
 /* ---- the arena ------------------------------------------------------------------------------- */
@@ -132,56 +104,42 @@ static void open_arena(void *context)
 
 /* ---- graphs coming and going ----------------------------------------------------------------- */
 
-enum call {
-    NONE,
-    BEGIN,
-    END,
-    INSTANTIATE,
-    CLONE,
-    UPDATE,
-    EXEC_GONE,
-    GRAPH_GONE,
-    EXEC_CHANGED,
-    GRAPH_CHANGED,
-    ANY_GRAPH_CHANGED
-};
-
-static const struct { uint32_t cbid; enum call call;
+static const struct { uint32_t cbid; enum tap_cuda_graph_call call;
 } calls[] = {
-    {TD_CBID_BEGIN_CAPTURE, BEGIN},
-    {TD_CBID_BEGIN_CAPTURE_PTSZ, BEGIN},
-    {TD_CBID_BEGIN_CAPTURE_V2, BEGIN},
-    {TD_CBID_BEGIN_CAPTURE_V2_PTSZ, BEGIN},
-    {TD_CBID_BEGIN_CAPTURE_TO_GRAPH, BEGIN},
-    {TD_CBID_BEGIN_CAPTURE_TO_GRAPH_PTSZ, BEGIN},
-    {TD_CBID_END_CAPTURE, END},
-    {TD_CBID_END_CAPTURE_PTSZ, END},
-    {TD_CBID_GRAPH_INSTANTIATE, INSTANTIATE},
-    {TD_CBID_GRAPH_INSTANTIATE_V2, INSTANTIATE},
-    {TD_CBID_GRAPH_INSTANTIATE_FLAGS, INSTANTIATE},
-    {TD_CBID_GRAPH_INSTANTIATE_PARAMS, INSTANTIATE},
-    {TD_CBID_GRAPH_INSTANTIATE_PARAMS_PTSZ, INSTANTIATE},
-    {TD_CBID_GRAPH_CLONE, CLONE},
-    {TD_CBID_GRAPH_EXEC_UPDATE, UPDATE},
-    {TD_CBID_GRAPH_EXEC_UPDATE_V2, UPDATE},
-    {TD_CBID_GRAPH_EXEC_DESTROY, EXEC_GONE},
-    {TD_CBID_GRAPH_DESTROY, GRAPH_GONE},
-    {TD_CBID_GRAPH_EXEC_KERNEL_SET, EXEC_CHANGED},
-    {TD_CBID_GRAPH_EXEC_KERNEL_SET_V2, EXEC_CHANGED},
-    {TD_CBID_GRAPH_EXEC_MEMCPY_SET, EXEC_CHANGED},
-    {TD_CBID_GRAPH_EXEC_MEMSET_SET, EXEC_CHANGED},
-    {TD_CBID_GRAPH_EXEC_CHILD_SET, EXEC_CHANGED},
-    {TD_CBID_GRAPH_EXEC_NODE_SET, EXEC_CHANGED},
-    {TD_CBID_GRAPH_NODE_SET_ENABLED, EXEC_CHANGED},
-    {TD_CBID_GRAPH_ADD_CHILD, GRAPH_CHANGED},
-    {TD_CBID_GRAPH_ADD_NODE, GRAPH_CHANGED},
-    {TD_CBID_GRAPH_ADD_NODE_V2, GRAPH_CHANGED},
-    {TD_CBID_GRAPH_KERNEL_SET, ANY_GRAPH_CHANGED},
-    {TD_CBID_GRAPH_KERNEL_SET_V2, ANY_GRAPH_CHANGED},
-    {TD_CBID_GRAPH_MEMCPY_SET, ANY_GRAPH_CHANGED},
+    {TD_CBID_BEGIN_CAPTURE, TAP_CUDA_BEGIN},
+    {TD_CBID_BEGIN_CAPTURE_PTSZ, TAP_CUDA_BEGIN},
+    {TD_CBID_BEGIN_CAPTURE_V2, TAP_CUDA_BEGIN},
+    {TD_CBID_BEGIN_CAPTURE_V2_PTSZ, TAP_CUDA_BEGIN},
+    {TD_CBID_BEGIN_CAPTURE_TO_GRAPH, TAP_CUDA_BEGIN},
+    {TD_CBID_BEGIN_CAPTURE_TO_GRAPH_PTSZ, TAP_CUDA_BEGIN},
+    {TD_CBID_END_CAPTURE, TAP_CUDA_END},
+    {TD_CBID_END_CAPTURE_PTSZ, TAP_CUDA_END},
+    {TD_CBID_GRAPH_INSTANTIATE, TAP_CUDA_INSTANTIATE},
+    {TD_CBID_GRAPH_INSTANTIATE_V2, TAP_CUDA_INSTANTIATE},
+    {TD_CBID_GRAPH_INSTANTIATE_FLAGS, TAP_CUDA_INSTANTIATE},
+    {TD_CBID_GRAPH_INSTANTIATE_PARAMS, TAP_CUDA_INSTANTIATE},
+    {TD_CBID_GRAPH_INSTANTIATE_PARAMS_PTSZ, TAP_CUDA_INSTANTIATE},
+    {TD_CBID_GRAPH_CLONE, TAP_CUDA_CLONE},
+    {TD_CBID_GRAPH_EXEC_UPDATE, TAP_CUDA_UPDATE},
+    {TD_CBID_GRAPH_EXEC_UPDATE_V2, TAP_CUDA_UPDATE},
+    {TD_CBID_GRAPH_EXEC_DESTROY, TAP_CUDA_EXEC_GONE},
+    {TD_CBID_GRAPH_DESTROY, TAP_CUDA_GRAPH_GONE},
+    {TD_CBID_GRAPH_EXEC_KERNEL_SET, TAP_CUDA_EXEC_CHANGED},
+    {TD_CBID_GRAPH_EXEC_KERNEL_SET_V2, TAP_CUDA_EXEC_CHANGED},
+    {TD_CBID_GRAPH_EXEC_MEMCPY_SET, TAP_CUDA_EXEC_CHANGED},
+    {TD_CBID_GRAPH_EXEC_MEMSET_SET, TAP_CUDA_EXEC_CHANGED},
+    {TD_CBID_GRAPH_EXEC_CHILD_SET, TAP_CUDA_EXEC_CHANGED},
+    {TD_CBID_GRAPH_EXEC_NODE_SET, TAP_CUDA_EXEC_CHANGED},
+    {TD_CBID_GRAPH_NODE_SET_ENABLED, TAP_CUDA_EXEC_CHANGED},
+    {TD_CBID_GRAPH_ADD_CHILD, TAP_CUDA_GRAPH_CHANGED},
+    {TD_CBID_GRAPH_ADD_NODE, TAP_CUDA_GRAPH_CHANGED},
+    {TD_CBID_GRAPH_ADD_NODE_V2, TAP_CUDA_GRAPH_CHANGED},
+    {TD_CBID_GRAPH_KERNEL_SET, TAP_CUDA_ANY_GRAPH_CHANGED},
+    {TD_CBID_GRAPH_KERNEL_SET_V2, TAP_CUDA_ANY_GRAPH_CHANGED},
+    {TD_CBID_GRAPH_MEMCPY_SET, TAP_CUDA_ANY_GRAPH_CHANGED},
     /* These name a node, not its graph. */
-    {TD_CBID_GRAPH_NODE_SET, ANY_GRAPH_CHANGED},
-    {TD_CBID_GRAPH_DESTROY_NODE, ANY_GRAPH_CHANGED},
+    {TD_CBID_GRAPH_NODE_SET, TAP_CUDA_ANY_GRAPH_CHANGED},
+    {TD_CBID_GRAPH_DESTROY_NODE, TAP_CUDA_ANY_GRAPH_CHANGED},
 };
 
 uint32_t tap_cuda_graphs_watched(unsigned i)
@@ -189,100 +147,32 @@ uint32_t tap_cuda_graphs_watched(unsigned i)
     return i < sizeof calls / sizeof *calls ? calls[i].cbid : 0;
 }
 
-static enum call call_of(uint32_t cbid)
+static enum tap_cuda_graph_call call_of(uint32_t cbid)
 {
     size_t i;
 
     for (i = 0; i < sizeof calls / sizeof *calls; i++)
         if (calls[i].cbid == cbid)
             return calls[i].call;
-    return NONE;
-}
-
-/* Before the call: forget what will not be there any more, and handles that another thread may
- * get. */
-static void before_call(enum call call, void *const *word, void *context)
-{
-    if (call == BEGIN)
-        open_arena(context);
-    if (call == EXEC_GONE || call == EXEC_CHANGED)
-        tap_cuda_plan_link(TAP_CUDA_EXEC, word[0], NULL);
-    if (call == GRAPH_GONE)
-        tap_cuda_plan_link(TAP_CUDA_GRAPH, word[0], NULL);
-    if (call == GRAPH_CHANGED)
-        tap_cuda_plan_link(TAP_CUDA_GRAPH, word[1], NULL);
-    if (call == ANY_GRAPH_CHANGED)
-        tap_cuda_plans_forget_graphs();
-}
-
-/* A capture that failed is over too. One that another thread tried to end goes on. */
-static void capture_ended(void *stream, void *const *graph, bool ok)
-{
-    int status = TD_CUDA_CAPTURE_NONE;
-    struct tap_cuda_plan *p =
-        ok && graph && *graph ? tap_cuda_plan_at(TAP_CUDA_GRAPH, *graph) : NULL;
-
-    if (p)
-        p->ended = true;
-    if (!tap_driver.stream_is_capturing(stream, &status) && status == TD_CUDA_CAPTURE_NONE &&
-        atomic_load(&graphs.begun))
-        atomic_fetch_sub(&graphs.begun, 1);
-}
-
-static struct tap_cuda_plan *plan_of_graph(const void *graph)
-{
-    struct tap_cuda_plan *p = tap_cuda_plan_at(TAP_CUDA_GRAPH, graph);
-
-    return p && p->ended ? p : NULL;
-}
-
-static void after_call(enum call call, void *const *word, bool ok)
-{
-    if (call == BEGIN && ok)
-        atomic_fetch_add(&graphs.begun, 1);
-    if (call == END)
-        capture_ended(word[0], word[1], ok);
-    if (call == INSTANTIATE && ok && word[0])
-        tap_cuda_plan_link(TAP_CUDA_EXEC, *(void *const *)word[0], plan_of_graph(word[1]));
-    if (call == CLONE && ok && word[0])
-        tap_cuda_plan_link(TAP_CUDA_GRAPH, *(void *const *)word[0], plan_of_graph(word[1]));
-    if (call == UPDATE)               /* after a failure its state is not known */
-        tap_cuda_plan_link(TAP_CUDA_EXEC, word[0], ok ? plan_of_graph(word[1]) : NULL);
+    return TAP_CUDA_NO_GRAPH_CALL;
 }
 
 bool tap_cuda_graphs_call(uint32_t cbid, const struct td_cupti_data *d)
 {
-    enum call call = call_of(cbid);
+    enum tap_cuda_graph_call call = call_of(cbid);
 
-    if (call == NONE)
+    if (call == TAP_CUDA_NO_GRAPH_CALL)
         return false;
-    pthread_mutex_lock(&graphs.lock);
+    if (d->site == TD_CUPTI_ENTER && call == TAP_CUDA_BEGIN)
+        open_arena(d->context);
     if (d->site == TD_CUPTI_ENTER)
-        before_call(call, d->params, d->context);
+        tap_cuda_follow_before(call, d->params);
     else
-        after_call(call, d->params, d->result && *(const int *)d->result == 0);
-    pthread_mutex_unlock(&graphs.lock);
+        tap_cuda_follow_after(call, d->params, d->result && *(const int *)d->result == 0);
     return true;
 }
 
 /* ---- captured launches ----------------------------------------------------------------------- */
-
-/* The plan of the capture that goes on on the stream, NULL: there is none, or too many. *capturing:
- * a capture goes on. */
-static struct tap_cuda_plan *plan_of_capture(void *stream, bool *capturing)
-{
-    int status = TD_CUDA_CAPTURE_NONE;
-    uint64_t id = 0;
-    void *graph = NULL;
-
-    *capturing = false;
-    if (!atomic_load_explicit(&graphs.begun, memory_order_relaxed) ||
-        tap_driver.capture_info(stream, &status, &id, &graph, NULL, NULL, NULL) ||
-        status != TD_CUDA_CAPTURE_ACTIVE || !graph)
-        return NULL;
-    *capturing = true;
-    return tap_cuda_plan_capture(graph, id);
-}
 
 static struct tap_cuda_captured *add_captured(struct tap_cuda_plan *p,
                                               const struct tap_gpu_launch *l,
@@ -332,10 +222,10 @@ bool tap_cuda_graphs_enter(const struct tap_gpu_launch *l, const char *symbol,
     bool capturing;
 
     *captured = NULL;
-    if (!atomic_load_explicit(&graphs.begun, memory_order_relaxed))
+    if (!tap_cuda_follow_captures())
         return false;
-    pthread_mutex_lock(&graphs.lock);
-    p = plan_of_capture(l->stream, &capturing);
+    tap_cuda_follow_lock();
+    p = tap_cuda_follow_plan(l->stream, &capturing);
     if (p) {
         k = tap_gpu_graph_kernel_find(l->function, symbol);
         tap_cuda_plan_tally(p, k);
@@ -345,7 +235,7 @@ bool tap_cuda_graphs_enter(const struct tap_gpu_launch *l, const char *symbol,
             *captured = NULL;
         }
     }
-    pthread_mutex_unlock(&graphs.lock);
+    tap_cuda_follow_unlock();
     return capturing;
 }
 
@@ -355,100 +245,22 @@ void tap_cuda_graphs_leave(const struct tap_cuda_captured *captured, const struc
     struct tap_cuda_plan *p;
     bool capturing;
 
-    pthread_mutex_lock(&graphs.lock);
-    p = plan_of_capture(l->stream, &capturing);
+    tap_cuda_follow_lock();
+    p = tap_cuda_follow_plan(l->stream, &capturing);
     if (p && (!ok || !copy_operands(captured, true, l->stream)))
         tap_cuda_plan_leave_out(p, 0);
-    pthread_mutex_unlock(&graphs.lock);
+    tap_cuda_follow_unlock();
 }
 
 /* ---- launches of graphs ---------------------------------------------------------------------- */
 
-/* Graphs on two streams may run at the same time, and write into the same slots: from then on
- * nothing of them is recorded. */
-static void note_stream(void *stream)
-{
-    uint64_t number = tap_gpu_stream_number(stream);
-
-    if (!graphs.stream)
-        graphs.stream = number;
-    if (graphs.crossed || (number && number == graphs.stream))
-        return;
-    graphs.crossed = true;
-    tap_gpu_queue_void();
-}
-
-void tap_cuda_graphs_launch(const void *exec, void *stream)
-{
-    struct tap_cuda_plan *p, *outer;
-    bool capturing;
-
-    pthread_mutex_lock(&graphs.lock);
-    p = tap_cuda_plan_at(TAP_CUDA_EXEC, exec);
-    outer = plan_of_capture(stream, &capturing);
-    /* A graph in a graph: both write into the arena from its start. */
-    if (outer && p && p->first)
-        tap_cuda_plan_nest(outer, p);
-    if (!capturing && p && p->first && tap_armed())
-        note_stream(stream);
-    pthread_mutex_unlock(&graphs.lock);
-}
-
-static void count_launches(const struct tap_cuda_plan *p)
-{
-    unsigned i;
-
-    tap_count(TAP_GRAPHS_READ, 1, 0);
-    if (p->left)
-        tap_count(TAP_OPS_GRAPH, p->left, p->left_bytes);
-    if (p->unnamed)
-        tap_count(TAP_LAUNCHES, p->unnamed, 0);
-    for (i = 0; i < p->n_tallies; i++)
-        atomic_fetch_add_explicit(&p->tally[i].kernel->n, p->tally[i].n, memory_order_relaxed);
-}
-
-/* A launch that a graph has made on that stream, and whose operands lie in its slot. */
-static void record_captured(const struct tap_cuda_captured *s, void *stream, void *context)
-{
-    struct tap_gpu_launch l = s->launch;
-    uint64_t token;
-
-    l.stream = stream;
-    l.context = context;
-    if (s->left_out)
-        return;
-    if (graphs.crossed) {
-        tap_count(TAP_OPS_THREADS, !s->joins, tap_gpu_gemm_copied_bytes(&s->work));
-        return;
-    }
-    token = tap_gpu_gate_enter_work(&l, s->kernel, &s->work);
-    if (token)
-        tap_gpu_gate_leave(token, &l, true);
-}
-
 void tap_cuda_graphs_launched(const void *exec, void *stream, void *context)
 {
-    const struct tap_cuda_captured *s, *first = NULL;
-    struct tap_cuda_plan *p;
+    struct tap_cuda_graph_launch l = {.stream = stream, .context = context, .copied = true};
     int status = TD_CUDA_CAPTURE_NONE;
 
     if (tap_driver.stream_is_capturing(stream, &status) || status != TD_CUDA_CAPTURE_NONE)
         return;
-    pthread_mutex_lock(&graphs.lock);
-    p = tap_cuda_plan_at(TAP_CUDA_EXEC, exec);
-    if (p) {
-        count_launches(p);
-        /* The plan stays while its slots are copied. Without the lock: the driver may wait for the
-         * GPU, and other threads need the lock meanwhile. */
-        p->users++;
-        first = p->first;
-    }
-    pthread_mutex_unlock(&graphs.lock);
-    if (!p)
-        return;
-    for (s = first; s; s = s->next)
-        record_captured(s, stream, context);
-    pthread_mutex_lock(&graphs.lock);
-    tap_cuda_plan_release(p);
-    pthread_mutex_unlock(&graphs.lock);
+    tap_cuda_graph_launch_begin(&l, exec);
+    tap_cuda_graph_launch_end(&l);
 }

@@ -32,7 +32,6 @@ uint64_t tap_cuda_graphs_wanted(void);
  * not. */
 const char *tap_cuda_graphs_open(uint64_t arena_bytes);
 void tap_cuda_graphs_close(void);     /* the tap could not subscribe */
-void tap_cuda_graphs_arm(void);       /* at each arm, while nobody is inside the tap */
 void tap_cuda_graphs_forget(void);    /* in the child of a fork */
 /* Callback i that graphs need beside those of launches; 0 after the last. */
 uint32_t tap_cuda_graphs_watched(unsigned i);
@@ -48,8 +47,6 @@ bool tap_cuda_graphs_enter(const struct tap_gpu_launch *l, const char *symbol,
                            struct tap_cuda_captured **captured);
 void tap_cuda_graphs_leave(const struct tap_cuda_captured *captured, const struct tap_gpu_launch *l,
                            bool ok);
-/* Before a graph is launched. */
-void tap_cuda_graphs_launch(const void *exec, void *stream);
 /* While armed, after a graph was launched: count its launches, and record what they computed. */
 void tap_cuda_graphs_launched(const void *exec, void *stream, void *context);
 

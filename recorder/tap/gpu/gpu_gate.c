@@ -117,6 +117,8 @@ static enum tap_count decide(const struct tap_gpu_launch *l, bool joined)
 
     if (tap_flight_is_dumping())
         return TAP_OPS_FLIGHT;        /* nothing else goes between the ops of a dump */
+    if (l->uncopied && doing == TAP_RECORD)
+        return TAP_OPS_GRAPH;
     if (joined && !gate.last.recorded)
         return doing == TAP_RECORD ? TAP_OPS_RING : why[doing];
     if (doing != TAP_RECORD || tap_gpu_stage_is_for(l->context))
@@ -129,7 +131,7 @@ static enum tap_count decide(const struct tap_gpu_launch *l, bool joined)
 
 static bool may_enter_flight_ring(const struct tap_gpu_launch *l, uint64_t stream, bool joined)
 {
-    return tap_flight_is_on() && !l->slot && stream && gate.steps.doing != TAP_UNDECIDED &&
+    return tap_flight_is_on() && !l->slot && !l->uncopied && stream && gate.steps.doing != TAP_UNDECIDED &&
            tap_gpu_stage_is_for(l->context) && (!joined || gate.last.in_flight_ring) &&
            tap_gpu_stage_use_stream(stream);
 }
@@ -157,6 +159,15 @@ static bool is_rest_of_gemm(void)
                              gate.steps.finder.others_before;
 }
 
+/* A GEMM comes that does not go on with the one before; it may begin a step. */
+static void note_step(const struct td_gpu_work *w)
+{
+    if (!is_rest_of_gemm())
+        tap_gpu_steps_note(&gate.steps, w,
+                           atomic_load_explicit(&gate.others, memory_order_relaxed));
+    gate.woken = false;
+}
+
 /* A GEMM is about to be computed. True: it is recorded, or in the flight recorder's ring: leave
  * must be called. */
 static bool enter_gemm(const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k,
@@ -173,10 +184,8 @@ static bool enter_gemm(const struct tap_gpu_launch *l, const struct tap_gpu_kern
         gate.last = tap_gpu_last_launch_of(stream, w);
         return false;
     }
-    if (!joined && !is_rest_of_gemm())
-        tap_gpu_steps_note(&gate.steps, w,
-                           atomic_load_explicit(&gate.others, memory_order_relaxed));
-    gate.woken = false;
+    if (!joined && !l->noted)
+        note_step(w);
     why = decide(l, joined);
     if (why == TAP_OPS_SENT)
         why = stream ? tap_gpu_record_begin(&gate.steps, l, stream, k, w, library_function, joined)
@@ -307,6 +316,20 @@ uint64_t tap_gpu_gate_enter_work(const struct tap_gpu_launch *l, const struct ta
         token = ++gate.tokens;
     atomic_store_explicit(&gate.owner, token, memory_order_release);
     return token;
+}
+
+bool tap_gpu_gate_note_work(const struct tap_gpu_launch *l, const struct td_gpu_work *w)
+{
+    bool record = false;
+
+    if (!hold_for_launch())
+        return false;
+    if (atomic_load(&gate.open)) {
+        note_step(w);
+        record = decide(l, false) == TAP_OPS_SENT;
+    }
+    atomic_store_explicit(&gate.owner, 0, memory_order_release);
+    return record;
 }
 
 void tap_gpu_gate_note_other(void)

@@ -22,6 +22,8 @@ struct tap_gpu_launch {               /* a launch as the server makes it */
     /* Launched by a CUDA graph: device address of the copies that the graph makes of its operands;
      * else 0. */
     uint64_t slot;
+    bool uncopied;                    /* by a graph that makes no copies: it cannot be recorded */
+    bool noted;                       /* the gate knows its step already: tap_gpu_gate_note_work() */
     /* Where the output lies, if that is not known before the launch; else 0. The work has
      * TAP_GPU_LATER for its address until then. */
     uint64_t output;

@@ -39,18 +39,25 @@ static bool copy_sample(struct tap_gpu_copies *c, struct tap_gpu_entry *e, void 
     return e->sample_at != TAP_GPU_FULL;
 }
 
-/* A graph's launch has copied all of its operands, output included, to its slot: one copy brings
- * them all. */
-static bool copy_slot(struct tap_gpu_copies *c, struct tap_gpu_entry *e, void *stream)
+/* A graph's launch copies all of its operands, output included, to its slot, so that one copy brings
+ * them all: afterwards, since the graph may not have been launched yet. */
+static bool reserve_slot(struct tap_gpu_entry *e)
 {
-    uint64_t bytes = tap_gpu_gemm_slot_offset(&e->work, e->work.n_op),
-             at = tap_gpu_stage_reserve(bytes);
+    const uint64_t at = tap_gpu_stage_reserve(tap_gpu_gemm_slot_offset(&e->work, e->work.n_op));
     int i;
 
     for (i = 0; i < e->work.n_op; i++)
         e->op_at[i] = at + tap_gpu_gemm_slot_offset(&e->work, i);
-    return at != TAP_GPU_FULL && tap_gpu_copies_add(c, tap_gpu_stage_address(at), e->launch.slot, 1,
-                                                    bytes, bytes, stream);
+    return at != TAP_GPU_FULL;
+}
+
+/* The first operand begins the slot. */
+static bool copy_slot(struct tap_gpu_copies *c, const struct tap_gpu_entry *e, void *stream)
+{
+    const uint64_t bytes = tap_gpu_gemm_slot_offset(&e->work, e->work.n_op);
+
+    return tap_gpu_copies_add(c, tap_gpu_stage_address(e->op_at[0]), e->launch.slot, 1, bytes, bytes,
+                              stream);
 }
 
 /* Reserve room for inputs and output, and copy the inputs. */
@@ -78,7 +85,7 @@ static bool copy_inputs(struct tap_gpu_entry *e, void *stream)
 
     if (!e->joins && !copy_sample(&c, e, stream))
         return false;
-    return (e->launch.slot ? copy_slot(&c, e, stream) : copy_operands(&c, e, stream)) &&
+    return (e->launch.slot ? reserve_slot(e) : copy_operands(&c, e, stream)) &&
            tap_gpu_copies_launch(&c, stream);
 }
 
@@ -87,8 +94,9 @@ static bool copy_output(const struct tap_gpu_entry *e, void *stream)
     const struct td_gpu_operand *o = tap_gpu_gemm_output(&e->work);
     struct tap_gpu_copies c = {.n = 0};
 
-    return e->launch.slot || (copy_operand(&c, e->op_at[o - e->work.op], o, stream) &&
-                              tap_gpu_copies_launch(&c, stream));
+    return (e->launch.slot ? copy_slot(&c, e, stream)
+                           : copy_operand(&c, e->op_at[o - e->work.op], o, stream)) &&
+           tap_gpu_copies_launch(&c, stream);
 }
 
 /* ---- before and after the launch ------------------------------------------------------------- */

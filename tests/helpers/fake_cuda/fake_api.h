@@ -66,11 +66,8 @@
     X(cuThreadExchangeStreamCaptureMode, exchange_capture_mode, (int *mode)) \
     X(cuEventQuery, event_query, (void *event)) \
     X(cuEventElapsedTime_v2, event_elapsed_v2, (float *ms, void *from, void *to)) \
-    X(cuGraphInstantiateWithFlags, graph_instantiate, (void **exec, void *graph, unsigned long long flags)) \
-    X(cuGraphClone, graph_clone, (void **clone, void *graph)) \
+    TD_CUDA_GRAPHS(X) \
     X(cuGraphExecUpdate_v2, graph_exec_update, (void *exec, void *graph, void *info)) \
-    X(cuGraphDestroy, graph_destroy, (void *graph)) \
-    X(cuGraphExecDestroy, graph_exec_destroy, (void *exec)) \
     X(cuGraphLaunch, graph_launch, (void *exec, void *stream)) \
     X(cuGraphLaunch_ptsz, graph_launch_ptsz, (void *exec, void *stream))
 

@@ -1,0 +1,113 @@
+/* cuda_graph_follow.c - captures and graphs as they come and go.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <pthread.h>
+
+#include "recorder/tap/cuda/cuda_graph_follow.h"
+
+/* Captures that go on; while there are none, calls are not checked for being captured. */
+static _Atomic uint32_t begun;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+void tap_cuda_follow_lock(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+void tap_cuda_follow_unlock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+bool tap_cuda_follow_captures(void)
+{
+    return atomic_load_explicit(&begun, memory_order_relaxed);
+}
+
+void tap_cuda_follow_forget(void)
+{
+    atomic_store(&begun, 0);
+    pthread_mutex_init(&lock, NULL);  /* the parent's other threads may have held it */
+    tap_cuda_plans_forget();
+}
+
+/* ---- graphs coming and going ----------------------------------------------------------------- */
+
+/* Before the call: forget what will not be there any more, and handles that another thread may
+ * get. */
+static void before_call(enum tap_cuda_graph_call call, void *const *word)
+{
+    if (call == TAP_CUDA_EXEC_GONE || call == TAP_CUDA_EXEC_CHANGED)
+        tap_cuda_plan_link(TAP_CUDA_EXEC, word[0], NULL);
+    if (call == TAP_CUDA_GRAPH_GONE)
+        tap_cuda_plan_link(TAP_CUDA_GRAPH, word[0], NULL);
+    if (call == TAP_CUDA_GRAPH_CHANGED)
+        tap_cuda_plan_link(TAP_CUDA_GRAPH, word[1], NULL);
+    if (call == TAP_CUDA_ANY_GRAPH_CHANGED)
+        tap_cuda_plans_forget_graphs();
+}
+
+/* A capture that failed is over too. One that another thread tried to end goes on. */
+static void capture_ended(void *stream, void *const *graph, bool ok)
+{
+    int status = TD_CUDA_CAPTURE_NONE;
+    struct tap_cuda_plan *p =
+        ok && graph && *graph ? tap_cuda_plan_at(TAP_CUDA_GRAPH, *graph) : NULL;
+
+    if (p)
+        p->ended = true;
+    if (!tap_driver.stream_is_capturing(stream, &status) && status == TD_CUDA_CAPTURE_NONE &&
+        atomic_load(&begun))
+        atomic_fetch_sub(&begun, 1);
+}
+
+static struct tap_cuda_plan *plan_of_graph(const void *graph)
+{
+    struct tap_cuda_plan *p = tap_cuda_plan_at(TAP_CUDA_GRAPH, graph);
+
+    return p && p->ended ? p : NULL;
+}
+
+static void after_call(enum tap_cuda_graph_call call, void *const *word, bool ok)
+{
+    if (call == TAP_CUDA_BEGIN && ok)
+        atomic_fetch_add(&begun, 1);
+    if (call == TAP_CUDA_END)
+        capture_ended(word[0], word[1], ok);
+    if (call == TAP_CUDA_INSTANTIATE && ok && word[0])
+        tap_cuda_plan_link(TAP_CUDA_EXEC, *(void *const *)word[0], plan_of_graph(word[1]));
+    if (call == TAP_CUDA_CLONE && ok && word[0])
+        tap_cuda_plan_link(TAP_CUDA_GRAPH, *(void *const *)word[0], plan_of_graph(word[1]));
+    if (call == TAP_CUDA_UPDATE)               /* after a failure its state is not known */
+        tap_cuda_plan_link(TAP_CUDA_EXEC, word[0], ok ? plan_of_graph(word[1]) : NULL);
+}
+
+void tap_cuda_follow_before(enum tap_cuda_graph_call call, void *const *word)
+{
+    pthread_mutex_lock(&lock);
+    before_call(call, word);
+    pthread_mutex_unlock(&lock);
+}
+
+void tap_cuda_follow_after(enum tap_cuda_graph_call call, void *const *word, bool ok)
+{
+    pthread_mutex_lock(&lock);
+    after_call(call, word, ok);
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- captures -------------------------------------------------------------------------------- */
+
+struct tap_cuda_plan *tap_cuda_follow_plan(void *stream, bool *capturing)
+{
+    int status = TD_CUDA_CAPTURE_NONE;
+    uint64_t id = 0;
+    void *graph = NULL;
+
+    *capturing = false;
+    if (!atomic_load_explicit(&begun, memory_order_relaxed) ||
+        tap_driver.capture_info(stream, &status, &id, &graph, NULL, NULL, NULL) ||
+        status != TD_CUDA_CAPTURE_ACTIVE || !graph)
+        return NULL;
+    *capturing = true;
+    return tap_cuda_plan_capture(graph, id);
+}

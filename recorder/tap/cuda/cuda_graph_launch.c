@@ -1,0 +1,134 @@
+/* cuda_graph_launch.c - a graph is launched: its ops pass the launch gate.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "recorder/tap/cuda/cuda_graph_follow.h"
+#include "recorder/tap/cuda/cuda_graph_launch.h"
+#include "recorder/tap/gpu/gpu_gate.h"
+#include "recorder/tap/gpu/gpu_queue.h"
+
+static struct {
+    /* Number of the stream that graphs with slots are launched on in this arm; 0: none was. With the
+     * plans' lock held. */
+    uint64_t stream;
+    _Atomic bool crossed;             /* they are launched on more than one */
+} seen;
+
+void tap_cuda_graph_launch_arm(void)
+{
+    struct tap_gpu_kernel *k;
+    bool used;
+    unsigned i;
+
+    tap_cuda_follow_lock();
+    seen.stream = 0;
+    seen.crossed = false;
+    for (i = 0; (k = tap_gpu_graph_kernel_at(i, &used)) && used; i++) {
+        atomic_store(&k->n, 0);
+        k->sent = 0;
+    }
+    tap_cuda_follow_unlock();
+}
+
+/* Graphs on two streams may run at the same time, and write into the same slots: from then on
+ * nothing of them is recorded. */
+static void note_stream(void *stream)
+{
+    uint64_t number = tap_gpu_stream_number(stream);
+
+    if (!seen.stream)
+        seen.stream = number;
+    if (seen.crossed || (number && number == seen.stream))
+        return;
+    seen.crossed = true;
+    tap_gpu_queue_void();
+}
+
+void tap_cuda_graph_launch_note(const void *exec, void *stream)
+{
+    struct tap_cuda_plan *p, *outer;
+    bool capturing;
+
+    tap_cuda_follow_lock();
+    p = tap_cuda_plan_at(TAP_CUDA_EXEC, exec);
+    outer = tap_cuda_follow_plan(stream, &capturing);
+    /* A graph in a graph: both write into the arena from its start. */
+    if (outer && p && p->first)
+        tap_cuda_plan_nest(outer, p);
+    if (!capturing && p && p->first && tap_armed())
+        note_stream(stream);
+    tap_cuda_follow_unlock();
+}
+
+static void count_launches(const struct tap_cuda_plan *p)
+{
+    unsigned i;
+
+    tap_count(TAP_GRAPHS_READ, 1, 0);
+    if (p->left)
+        tap_count(TAP_OPS_GRAPH, p->left, p->left_bytes);
+    if (p->unnamed)
+        tap_count(TAP_LAUNCHES, p->unnamed, 0);
+    for (i = 0; i < p->n_tallies; i++)
+        atomic_fetch_add_explicit(&p->tally[i].kernel->n, p->tally[i].n, memory_order_relaxed);
+}
+
+/* The plan stays while its slots are copied. Without the lock: the driver may wait for the GPU, and
+ * other threads need the lock meanwhile. */
+void tap_cuda_graph_launch_begin(struct tap_cuda_graph_launch *l, const void *exec)
+{
+    tap_cuda_follow_lock();
+    l->plan = tap_cuda_plan_at(TAP_CUDA_EXEC, exec);
+    if (l->plan)
+        l->plan->users++;
+    tap_cuda_follow_unlock();
+}
+
+bool tap_cuda_graph_launch_is_recorded(struct tap_cuda_graph_launch *l)
+{
+    const struct tap_cuda_captured *s = l->plan ? l->plan->first : NULL;
+    struct tap_gpu_launch first;
+
+    if (!s)
+        return false;
+    first = s->launch;
+    first.stream = l->stream;
+    first.context = l->context;
+    l->noted = true;
+    return tap_gpu_gate_note_work(&first, &s->work);
+}
+
+/* A launch that a graph has made on that stream, and whose operands lie in its slot. */
+static void record_captured(const struct tap_cuda_graph_launch *l, const struct tap_cuda_captured *s)
+{
+    struct tap_gpu_launch launch = s->launch;
+    uint64_t token;
+
+    launch.stream = l->stream;
+    launch.context = l->context;
+    launch.slot = l->copied && !s->left_out ? l->arena + s->launch.slot : 0;
+    launch.uncopied = !launch.slot;
+    launch.noted = l->noted && s == l->plan->first;
+    if (seen.crossed) {
+        tap_count(TAP_OPS_THREADS, !s->joins, tap_gpu_gemm_copied_bytes(&s->work));
+        return;
+    }
+    token = tap_gpu_gate_enter_work(&launch, s->kernel, &s->work);
+    if (token)
+        tap_gpu_gate_leave(token, &launch, true);
+}
+
+void tap_cuda_graph_launch_end(struct tap_cuda_graph_launch *l)
+{
+    const struct tap_cuda_captured *s;
+
+    if (!l->plan)
+        return;
+    tap_cuda_follow_lock();
+    count_launches(l->plan);
+    tap_cuda_follow_unlock();
+    for (s = l->plan->first; s; s = s->next)
+        if (!s->left_out)             /* those are counted in plan.left */
+            record_captured(l, s);
+    tap_cuda_follow_lock();
+    tap_cuda_plan_release(l->plan);
+    tap_cuda_follow_unlock();
+}

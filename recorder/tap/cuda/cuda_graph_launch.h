@@ -1,0 +1,38 @@
+/* cuda_graph_launch.h - a graph is launched: its ops pass the launch gate.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * On the thread that launches, inside the tap (gpu_threads.h) but for note(). All graphs copy to the
+ * same memory, since one graph of a server runs after the other, on one stream. Where two streams are
+ * seen, nothing of graphs is recorded any more in that arm. */
+#ifndef TD_RECORDER_TAP_CUDA_CUDA_GRAPH_LAUNCH_H
+#define TD_RECORDER_TAP_CUDA_CUDA_GRAPH_LAUNCH_H
+
+#include "recorder/tap/cuda/cuda_graph_plans.h"
+
+#pragma GCC visibility push(hidden)
+
+struct tap_cuda_graph_launch {
+    void *stream, *context;
+    /* Where the slots of its ops lie, and how many bytes; a slot's number is added to `arena`. */
+    uint64_t arena;
+    bool copied;                      /* the graph that runs copies its operands there */
+    /* The gate knows its first op already: tap_cuda_graph_launch_is_recorded(). */
+    bool noted;
+    struct tap_cuda_plan *plan;       /* set by begin; NULL: the graph is not known */
+};
+
+/* Before a graph is launched, armed or not: one that is captured into another graph, and the stream
+ * of one that has slots. */
+void tap_cuda_graph_launch_note(const void *exec, void *stream);
+/* Look up the plan, which stays until end. */
+void tap_cuda_graph_launch_begin(struct tap_cuda_graph_launch *l, const void *exec);
+/* Before the launch: is the step to which it belongs recorded? */
+bool tap_cuda_graph_launch_is_recorded(struct tap_cuda_graph_launch *l);
+/* After it: count the graph's launches, and record what they computed, or why not. */
+void tap_cuda_graph_launch_end(struct tap_cuda_graph_launch *l);
+
+/* ---- the tap's thread ------------------------------------------------------------------------ */
+void tap_cuda_graph_launch_arm(void); /* at each arm, while nobody is inside the tap */
+
+#pragma GCC visibility pop
+#endif
