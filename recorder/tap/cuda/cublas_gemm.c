@@ -123,12 +123,25 @@ int cublasGemmEx(void *handle, int trans_a, int trans_b, int m, int n, int k, co
     const struct tap_cublas_linear p = {(uintptr_t)b, (uintptr_t)a, 0, (uintptr_t)c, n, m, k,
                                         ldb,          ldc};
     struct tap_gpu_launch l = {.stream = NULL};
+    struct tap_gpu_capture_mark mark;
     uint64_t token = 0;
-    bool before, ours;
+    bool before, ours, bf16 = a_type == TYPE_BF16;
 
     errno = e;
     if (!real)
         return FAILED;
+    if (tap_gpu_captures_any() && tap_cublas_linear_wanted() && !tap_gpu_thread.in_library_call &&
+        is_linear(trans_a, trans_b, m, n, k, a_type, lda, b_type, c_type, compute) &&
+        is_plain(handle, real, alpha, beta, &l.stream) &&
+        tap_gpu_capture_begins(&mark, l.stream)) {
+        tap_gpu_set_in_library_call(true);
+        rc = real(handle, trans_a, trans_b, m, n, k, alpha, a, a_type, lda, b, b_type, ldb, beta, c,
+                  c_type, ldc, compute, algorithm);
+        tap_gpu_set_in_library_call(false);
+        if (!rc)
+            tap_cublas_linear_captured(&mark, &p, TAP_CUBLAS_GEMM_EX, bf16, &l);
+        return rc;
+    }
     if (!tap_armed() || !tap_cublas_linear_wanted() ||
         !is_linear(trans_a, trans_b, m, n, k, a_type, lda, b_type, c_type, compute) ||
         !tap_gpu_come_in())
@@ -138,7 +151,7 @@ int cublasGemmEx(void *handle, int trans_a, int trans_b, int m, int n, int k, co
     /* Else the call is internal to another library call, which is recorded as one. */
     ours = !before && is_plain(handle, real, alpha, beta, &l.stream);
     if (ours)
-        token = tap_cublas_linear_enter(&p, TAP_CUBLAS_GEMM_EX, a_type == TYPE_BF16, &l);
+        token = tap_cublas_linear_enter(&p, TAP_CUBLAS_GEMM_EX, bf16, &l);
     else
         tap_gpu_set_in_library_call(before);
     tap_gpu_go_out();

@@ -109,12 +109,15 @@ bool tap_cublas_linear_wanted(void)
     return now == 2;
 }
 
+#define PARAMS(x) \
+    {[A] = &x.a, [W] = &x.w, [BIAS] = &x.bias, [C] = &x.c,    [M] = &x.m, \
+     [N] = &x.n, [K] = &x.k, [LDA] = &x.lda,   [LDC] = &x.ldc}
+
 uint64_t tap_cublas_linear_enter(const struct tap_cublas_linear *p, enum tap_cublas_call call,
                                  bool bf16, struct tap_gpu_launch *l)
 {
     struct tap_cublas_linear x = *p;
-    void *params[N_FIELDS] = {[A] = &x.a, [W] = &x.w, [BIAS] = &x.bias, [C] = &x.c,    [M] = &x.m,
-                              [N] = &x.n, [K] = &x.k, [LDA] = &x.lda,   [LDC] = &x.ldc};
+    void *params[N_FIELDS] = PARAMS(x);
     uint64_t token;
 
     l->params = params;
@@ -122,6 +125,20 @@ uint64_t tap_cublas_linear_enter(const struct tap_cublas_linear *p, enum tap_cub
     token = tap_gpu_gate_enter(l, &calls[call][bf16]);
     l->params = NULL;
     return token;
+}
+
+void tap_cublas_linear_captured(const struct tap_gpu_capture_mark *mark,
+                                const struct tap_cublas_linear *p, enum tap_cublas_call call,
+                                bool bf16, struct tap_gpu_launch *l)
+{
+    struct tap_cublas_linear x = *p;
+    void *params[N_FIELDS] = PARAMS(x);
+    struct td_gpu_work w;
+
+    l->params = params;
+    if (tap_gpu_gemm_read(l, &calls[call][bf16], &w))
+        tap_gpu_capture_ends(mark, l, &calls[call][bf16], &w);
+    l->params = NULL;
 }
 
 void tap_cublas_linear_leave(uint64_t token, struct tap_gpu_launch *l, bool in_library_call,

@@ -6,7 +6,7 @@
 #ifndef TD_RECORDER_TAP_CUDA_CUBLAS_LINEAR_H
 #define TD_RECORDER_TAP_CUDA_CUBLAS_LINEAR_H
 
-#include "recorder/tap/gpu/gpu_gemm.h"
+#include "recorder/tap/gpu/gpu_captures.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -21,6 +21,10 @@ bool tap_cublas_linear_wanted(void);  /* not where the server was started with T
  * token for leave; 0: not recorded. */
 uint64_t tap_cublas_linear_enter(const struct tap_cublas_linear *p, enum tap_cublas_call call,
                                  bool bf16, struct tap_gpu_launch *l);
+/* After a call that was captured into a graph, on l->stream, which succeeded. */
+void tap_cublas_linear_captured(const struct tap_gpu_capture_mark *mark,
+                                const struct tap_cublas_linear *p, enum tap_cublas_call call,
+                                bool bf16, struct tap_gpu_launch *l);
 /* After the call, recorded or not, outside the tap.
  *   in_library_call : what tap_gpu_set_in_library_call() is to be set back to
  *   done            : the call succeeded

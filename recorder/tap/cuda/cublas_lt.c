@@ -158,6 +158,7 @@ int cublasLtMatmul TD_CUBLASLT_MATMUL_ARGS
     matmul_fn *real = (matmul_fn *)tap_real_find(&matmul, __builtin_return_address(0));
     const struct call x = {desc, alpha, beta, a, a_layout, b, b_layout, c_layout, d, d_layout};
     struct tap_gpu_launch l = {.stream = stream};
+    struct tap_gpu_capture_mark mark;
     struct tap_cublas_linear p;
     uint64_t token = 0;
     bool before, bf16;
@@ -165,6 +166,15 @@ int cublasLtMatmul TD_CUBLASLT_MATMUL_ARGS
     errno = e;
     if (!real)
         return FAILED;
+    if (tap_gpu_captures_any() && tap_cublas_linear_wanted() && !tap_gpu_thread.in_library_call &&
+        read_linear(real, &x, &p, &bf16) && tap_gpu_capture_begins(&mark, stream)) {
+        tap_gpu_set_in_library_call(true);
+        rc = real VALUES;
+        tap_gpu_set_in_library_call(false);
+        if (!rc)
+            tap_cublas_linear_captured(&mark, &p, TAP_CUBLAS_LT_MATMUL, bf16, &l);
+        return rc;
+    }
     if (!tap_armed() || !tap_cublas_linear_wanted() || !tap_gpu_come_in())
         return real VALUES;
     before = tap_gpu_set_in_library_call(true);

@@ -15,12 +15,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "recorder/tap/core/tap_environ.h"
 #include "recorder/tap/cuda/cuda_callback.h"
 #include "recorder/tap/cuda/cuda_front.h"
 #include "recorder/tap/cuda/cuda_graph_follow.h"
 #include "recorder/tap/cuda/cuda_graph_launch.h"
 #include "recorder/tap/cuda/cuda_graphs.h"
 #include "recorder/tap/cuda/cuda_load.h"
+#include "recorder/tap/cuda/cuda_twins.h"
 #include "recorder/tap/cuda/cupti_watch.h"
 #include "recorder/tap/gpu/flight_trigger.h"
 #include "recorder/tap/gpu/gpu_gate.h"
@@ -86,7 +88,7 @@ static const char *start(void)
     not_woken = NULL;
     why = tap_gpu_session_begin(tap_cuda_load_driver(), guess_context);
     at_work = !why;
-    if (!why && tap_cuda_graphs_on())
+    if (!why && (tap_cuda_graphs_on() || tap_cuda_twins_on()))
         tap_cuda_graph_launch_arm();
     tap_gpu_watch_launches(!why);
     if (why)
@@ -129,6 +131,7 @@ static void stop(int wait_ms)
         tap_cupti_unwatch();
     count_rest();
     tap_gpu_session_end(wait_ms);
+    tap_cuda_twins_disarm();
 }
 
 /* May the tap rest? Being subscribed costs each launch half a microsecond, so it unsubscribes while
@@ -173,6 +176,7 @@ static void tick(void)
         return;
     tap_gpu_session_open_flight();
     tap_gpu_session_tick();
+    tap_cuda_twins_tick();
     if (may_rest() && (ns = tap_gpu_gate_rest()) > 0)
         rest(ns);
 }
@@ -184,6 +188,8 @@ static int tick_ms(void)
 
     if (resting.until_ns)
         return ms < 1 ? 1 : ms > INT_MAX ? INT_MAX : (int)ms;
+    if (at_work && tap_cuda_twins_on())
+        return tap_cuda_twins_wanted() ? TICK_MS : IDLE_TICK_MS;
     if (!may_rest() || !tap_is_sampling())
         return INT_MAX;
     return tap_gpu_gate_is_at_work() ? TICK_MS : IDLE_TICK_MS;
@@ -200,6 +206,7 @@ static void forked(void)
     tap_cuda_callback_forget();
     tap_gpu_session_forked();
     tap_cuda_graphs_forget();
+    tap_cuda_twins_forget();
     tap_cuda_follow_forget();
 }
 
@@ -260,6 +267,11 @@ static void watch_graphs(void)
 {
     uint64_t bytes = tap_cuda_graphs_wanted();
     const char *why = bytes ? tap_cuda_load() : NULL;
+    char twins[8];
+
+    tap_environ_get("TD_TAP_TWINS", twins, sizeof twins);
+    if (!bytes && !strcmp(twins, "1"))
+        why = tap_cuda_twins_open();
 
     if (bytes && !why)
         why = tap_cuda_graphs_open(bytes);
@@ -267,7 +279,7 @@ static void watch_graphs(void)
         tap_cuda_graphs_close();
     if (why)
         snprintf(no_graphs, sizeof no_graphs,
-                 "graphs are not read, though --graphs was asked for: %.*s",
+                 "graphs are not read, though they were asked for: %.*s",
                  (int)sizeof no_graphs - 56, why);
 }
 

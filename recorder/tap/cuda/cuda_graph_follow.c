@@ -3,9 +3,8 @@
 #include <pthread.h>
 
 #include "recorder/tap/cuda/cuda_graph_follow.h"
+#include "recorder/tap/gpu/gpu_captures.h"
 
-/* Captures that go on; while there are none, calls are not checked for being captured. */
-static _Atomic uint32_t begun;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 void tap_cuda_follow_lock(void)
@@ -20,12 +19,12 @@ void tap_cuda_follow_unlock(void)
 
 bool tap_cuda_follow_captures(void)
 {
-    return atomic_load_explicit(&begun, memory_order_relaxed);
+    return tap_gpu_captures_any();
 }
 
 void tap_cuda_follow_forget(void)
 {
-    atomic_store(&begun, 0);
+    atomic_store(&tap_gpu_captures, 0);
     pthread_mutex_init(&lock, NULL);  /* the parent's other threads may have held it */
     tap_cuda_plans_forget();
 }
@@ -56,8 +55,8 @@ static void capture_ended(void *stream, void *const *graph, bool ok)
     if (p)
         p->ended = true;
     if (!tap_driver.stream_is_capturing(stream, &status) && status == TD_CUDA_CAPTURE_NONE &&
-        atomic_load(&begun))
-        atomic_fetch_sub(&begun, 1);
+        atomic_load(&tap_gpu_captures))
+        atomic_fetch_sub(&tap_gpu_captures, 1);
 }
 
 static struct tap_cuda_plan *plan_of_graph(const void *graph)
@@ -70,7 +69,7 @@ static struct tap_cuda_plan *plan_of_graph(const void *graph)
 static void after_call(enum tap_cuda_graph_call call, void *const *word, bool ok)
 {
     if (call == TAP_CUDA_BEGIN && ok)
-        atomic_fetch_add(&begun, 1);
+        atomic_fetch_add(&tap_gpu_captures, 1);
     if (call == TAP_CUDA_END)
         capture_ended(word[0], word[1], ok);
     if (call == TAP_CUDA_INSTANTIATE && ok && word[0])
@@ -104,7 +103,7 @@ struct tap_cuda_plan *tap_cuda_follow_plan(void *stream, bool *capturing)
     void *graph = NULL;
 
     *capturing = false;
-    if (!atomic_load_explicit(&begun, memory_order_relaxed) ||
+    if (!tap_gpu_captures_any() ||
         tap_driver.capture_info(stream, &status, &id, &graph, NULL, NULL, NULL) ||
         status != TD_CUDA_CAPTURE_ACTIVE || !graph)
         return NULL;

@@ -104,7 +104,9 @@ static void record_captured(const struct tap_cuda_graph_launch *l, const struct 
 
     launch.stream = l->stream;
     launch.context = l->context;
-    launch.slot = l->copied && !s->left_out ? l->arena + s->launch.slot : 0;
+    launch.slot = !s->uncopyable && s->bytes <= l->bytes && s->slot <= l->bytes - s->bytes
+                      ? l->arena + s->slot
+                      : 0;
     launch.uncopied = !launch.slot;
     launch.noted = l->noted && s == l->plan->first;
     if (seen.crossed) {
@@ -116,16 +118,17 @@ static void record_captured(const struct tap_cuda_graph_launch *l, const struct 
         tap_gpu_gate_leave(token, &launch, true);
 }
 
-void tap_cuda_graph_launch_end(struct tap_cuda_graph_launch *l)
+void tap_cuda_graph_launch_end(struct tap_cuda_graph_launch *l, bool ok)
 {
     const struct tap_cuda_captured *s;
 
     if (!l->plan)
         return;
     tap_cuda_follow_lock();
-    count_launches(l->plan);
+    if (ok)
+        count_launches(l->plan);
     tap_cuda_follow_unlock();
-    for (s = l->plan->first; s; s = s->next)
+    for (s = ok ? l->plan->first : NULL; s; s = s->next)
         if (!s->left_out)             /* those are counted in plan.left */
             record_captured(l, s);
     tap_cuda_follow_lock();

@@ -13,9 +13,8 @@
 
 struct tap_cuda_graph_launch {
     void *stream, *context;
-    /* Where the slots of its ops lie, and how many bytes; a slot's number is added to `arena`. */
-    uint64_t arena;
-    bool copied;                      /* the graph that runs copies its operands there */
+    /* Where the graph that runs copies the operands of its ops; 0 bytes: it copies none. */
+    uint64_t arena, bytes;
     /* The gate knows its first op already: tap_cuda_graph_launch_is_recorded(). */
     bool noted;
     struct tap_cuda_plan *plan;       /* set by begin; NULL: the graph is not known */
@@ -28,8 +27,9 @@ void tap_cuda_graph_launch_note(const void *exec, void *stream);
 void tap_cuda_graph_launch_begin(struct tap_cuda_graph_launch *l, const void *exec);
 /* Before the launch: is the step to which it belongs recorded? */
 bool tap_cuda_graph_launch_is_recorded(struct tap_cuda_graph_launch *l);
-/* After it: count the graph's launches, and record what they computed, or why not. */
-void tap_cuda_graph_launch_end(struct tap_cuda_graph_launch *l);
+/* After it: count the graph's launches, and record what they computed, or why not.
+ *   ok : it was launched */
+void tap_cuda_graph_launch_end(struct tap_cuda_graph_launch *l, bool ok);
 
 /* ---- the tap's thread ------------------------------------------------------------------------ */
 void tap_cuda_graph_launch_arm(void); /* at each arm, while nobody is inside the tap */

@@ -49,8 +49,22 @@ void tap_cuda_plans_forget(void)
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
+static void (*on_free)(struct tap_cuda_plan *p);
+
+void tap_cuda_plans_on_free(void (*fn)(struct tap_cuda_plan *p))
+{
+    on_free = fn;
+}
+
+struct tap_cuda_plan *tap_cuda_plan_number(unsigned i)
+{
+    return all && i < all->n_plans ? &all->plan[i] : NULL;
+}
+
 static void free_plan(struct tap_cuda_plan *p)
 {
+    if (on_free)
+        on_free(p);
     if (p->last) {
         p->last->next = all->free_captured;
         all->free_captured = p->first;
@@ -233,8 +247,8 @@ struct tap_cuda_captured *tap_cuda_plan_add(struct tap_cuda_plan *p, const struc
         tap_cuda_plan_leave_out(p, tap_gpu_gemm_copied_bytes(w));
         return NULL;
     }
-    *s = (struct tap_cuda_captured){.kernel = k, .launch = *l, .work = *w, .joins = p->op};
-    s->launch.slot = p->used;
+    *s = (struct tap_cuda_captured){.kernel = k, .launch = *l, .work = *w, .slot = p->used,
+                                    .bytes = bytes, .joins = p->op};
     s->launch.params = NULL;
     s->launch.packed = NULL;
     p->used += bytes;

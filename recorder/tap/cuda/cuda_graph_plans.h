@@ -10,16 +10,28 @@
 
 #pragma GCC visibility push(hidden)
 
-/* A captured launch: after each launch of the graph, copies of its inputs and output lie at
- * launch.slot. */
+#define TAP_CUDA_TAILS 4u             /* nodes behind which a call's results are complete */
+
+/* A captured launch, or call of a library or an operator: a graph that copies its inputs and output
+ * does so to `slot` of an arena. */
 struct tap_cuda_captured {
     struct tap_cuda_captured *next;
     const struct tap_gpu_kernel *kernel;
     struct tap_gpu_launch launch;     /* only its numbers */
     struct td_gpu_work work;
+    uint64_t slot, bytes;             /* in the arena */
+    /* What came after it in the capture depends on these; with twins (cuda_twins.h). */
+    void *tail[TAP_CUDA_TAILS];
+    unsigned n_tails;
+    _Atomic bool uncopyable;          /* no twin can copy its operands */
     bool joins;                       /* the launch before was of the same op */
     /* Not all launches of its op have slots: it is not recorded. */
     bool left_out;
+};
+
+/* TAP_CUDA_NO_TWIN: none can be made of it. */
+enum tap_cuda_twin_state {
+    TAP_CUDA_TWIN_NOT_YET, TAP_CUDA_TWIN_WANTED, TAP_CUDA_TWIN_READY, TAP_CUDA_NO_TWIN
 };
 
 #define TAP_CUDA_TALLIES 96           /* different kernels in one graph */
@@ -40,6 +52,11 @@ struct tap_cuda_plan {                /* what a graph does */
     struct { struct tap_gpu_kernel *kernel; uint32_t n; } tally[TAP_CUDA_TALLIES];
     unsigned n_tallies;
     uint64_t unnamed;                 /* launches beyond those of tally */
+    /* Of cuda_twins.c: a copy of the graph as it was captured, and what is instantiated of it. */
+    void *base, *twin;
+    unsigned long long flags;         /* of the server's own instantiation */
+    enum tap_cuda_twin_state twin_state;
+    uint32_t launching;               /* threads that launch the twin just now */
 };
 
 enum tap_cuda_handle { TAP_CUDA_GRAPH, TAP_CUDA_EXEC };
@@ -56,7 +73,11 @@ void tap_cuda_plan_link(enum tap_cuda_handle kind, void *handle, struct tap_cuda
 void tap_cuda_plan_release(struct tap_cuda_plan *p);
 /* All CUgraph; executable graphs that were made of them stay as they are. */
 void tap_cuda_plans_forget_graphs(void);
-/* A launch of this op gets a slot of the arena (launch.slot: its offset); NULL: it does not, and is
+/* Plan i, NULL behind the last; one without users is free. */
+struct tap_cuda_plan *tap_cuda_plan_number(unsigned i);
+/* Called with a plan that is about to be free. */
+void tap_cuda_plans_on_free(void (*fn)(struct tap_cuda_plan *p));
+/* A launch of this op gets a slot of the arena; NULL: it does not, and is
  * counted in left. */
 struct tap_cuda_captured *tap_cuda_plan_add(struct tap_cuda_plan *p, const struct tap_gpu_launch *l,
                                          const struct tap_gpu_kernel *k,

@@ -178,17 +178,13 @@ static struct tap_cuda_captured *add_captured(struct tap_cuda_plan *p,
                                               const struct tap_gpu_launch *l,
                                               const struct tap_gpu_kernel *k)
 {
-    struct tap_cuda_captured *s;
     struct td_gpu_work w;
 
     if (!tap_gpu_gemm_read(l, k, &w)) {
         p->left++;
         return NULL;
     }
-    s = tap_cuda_plan_add(p, l, k, &w, l->context == graphs.context ? graphs.bytes : p->used);
-    if (s)
-        s->launch.slot += graphs.arena;
-    return s;
+    return tap_cuda_plan_add(p, l, k, &w, l->context == graphs.context ? graphs.bytes : p->used);
 }
 
 static bool copy_operand(uint64_t to, const struct td_gpu_operand *o, void *stream)
@@ -208,7 +204,7 @@ static bool copy_operands(const struct tap_cuda_captured *s, bool output, void *
         const struct td_gpu_operand *o = &s->work.op[i];
 
         if (tap_gpu_operand_is_copied(o) && (o->use != TD_GPU_IN) == output &&
-            !copy_operand(s->launch.slot + tap_gpu_gemm_slot_offset(&s->work, i), o, stream))
+            !copy_operand(graphs.arena + s->slot + tap_gpu_gemm_slot_offset(&s->work, i), o, stream))
             return false;
     }
     return true;
@@ -256,11 +252,12 @@ void tap_cuda_graphs_leave(const struct tap_cuda_captured *captured, const struc
 
 void tap_cuda_graphs_launched(const void *exec, void *stream, void *context)
 {
-    struct tap_cuda_graph_launch l = {.stream = stream, .context = context, .copied = true};
+    struct tap_cuda_graph_launch l = {.stream = stream, .context = context,
+                                      .arena = graphs.arena, .bytes = graphs.bytes};
     int status = TD_CUDA_CAPTURE_NONE;
 
     if (tap_driver.stream_is_capturing(stream, &status) || status != TD_CUDA_CAPTURE_NONE)
         return;
     tap_cuda_graph_launch_begin(&l, exec);
-    tap_cuda_graph_launch_end(&l);
+    tap_cuda_graph_launch_end(&l, true);
 }

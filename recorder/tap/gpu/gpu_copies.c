@@ -155,26 +155,56 @@ bool tap_gpu_copies_launch(struct tap_gpu_copies *c, void *stream)
     return ok;
 }
 
-bool tap_gpu_copies_add(struct tap_gpu_copies *c, uint64_t to, uint64_t from, uint64_t rows,
-                        uint64_t row_bytes, uint64_t pitch, void *stream)
+static void add_piece(struct tap_gpu_copies *c, uint64_t to, uint64_t from, uint64_t rows,
+                      uint64_t row_bytes, uint64_t pitch)
 {
     const bool dense = rows == 1 || pitch == row_bytes;
     const uint64_t bytes = rows * row_bytes,
                    blocks = dense ? (bytes + ROW_BYTES - 1) / ROW_BYTES : rows;
-    struct tap_gpu_copy *p;
+    struct tap_gpu_copy *p = &c->copy[c->n++];
+
+    *p = (struct tap_gpu_copy){
+        to, from, bytes, dense ? ROW_BYTES : pitch, dense ? ROW_BYTES : (uint32_t)row_bytes, 0};
+    p->unit = unit_of(p);
+    if (blocks > c->blocks)
+        c->blocks = blocks < MOST_BLOCKS ? (unsigned)blocks : MOST_BLOCKS;
+}
+
+bool tap_gpu_copies_add(struct tap_gpu_copies *c, uint64_t to, uint64_t from, uint64_t rows,
+                        uint64_t row_bytes, uint64_t pitch, void *stream)
+{
+    const uint64_t bytes = rows * row_bytes;
 
     if (!atomic_load_explicit(&kernel, memory_order_acquire) || !bytes || bytes > LARGEST ||
         !lies_within(from, (rows - 1) * pitch + row_bytes))
         return tap_gpu_copy_rows(to, from, rows, row_bytes, pitch, stream);
     if (c->n == TAP_GPU_COPIES && !tap_gpu_copies_launch(c, stream))
         return false;
-    p = &c->copy[c->n++];
-    *p = (struct tap_gpu_copy){
-        to, from, bytes, dense ? ROW_BYTES : pitch, dense ? ROW_BYTES : (uint32_t)row_bytes, 0};
-    p->unit = unit_of(p);
-    if (blocks > c->blocks)
-        c->blocks = blocks < MOST_BLOCKS ? (unsigned)blocks : MOST_BLOCKS;
+    add_piece(c, to, from, rows, row_bytes, pitch);
     return true;
+}
+
+/* ---- as a node ------------------------------------------------------------------------------- */
+
+bool tap_gpu_copies_add_to_node(struct tap_gpu_copies *c, uint64_t to, uint64_t from, uint64_t rows,
+                                uint64_t row_bytes, uint64_t pitch)
+{
+    if (!atomic_load_explicit(&kernel, memory_order_acquire) || c->n == TAP_GPU_COPIES || !rows ||
+        !row_bytes || row_bytes > UINT32_MAX || !lies_within(from, (rows - 1) * pitch + row_bytes))
+        return false;
+    add_piece(c, to, from, rows, row_bytes, pitch);
+    return true;
+}
+
+void tap_gpu_copies_fill_node(struct tap_gpu_copies *c, struct td_cuda_kernel_node *node,
+                              void **params)
+{
+    params[0] = c->copy;
+    *node = (struct td_cuda_kernel_node){
+        .function = atomic_load_explicit(&kernel, memory_order_acquire),
+        .grid = {c->blocks, c->n, 1},
+        .block = {BLOCK, 1, 1},
+        .params = params};
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */

@@ -2,11 +2,12 @@
  * a product is recorded, a weight that is repacked is sampled.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Asleep, a call costs two loads, a branch and an indirect call more than without the tap. */
+ * Asleep, a call costs three loads, a branch and an indirect call more than without the tap. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "recorder/tap/core/tap.h"
+#include "recorder/tap/gpu/gpu_captures.h"
 #include "recorder/tap/gpu/gpu_gate.h"
 #include "recorder/tap/gpu/gpu_inner.h"
 #include "recorder/tap/gpu/gpu_threads.h"
@@ -132,6 +133,59 @@ static void call_product(struct tap_torch_operator *o, const struct tap_torch_me
     p.done = true;
 }
 
+/* ---- products that are captured into a graph ------------------------------------------------- */
+
+struct captured {
+    struct tap_gpu_launch launch;
+    struct td_gpu_work work;
+    struct tap_gpu_capture_mark mark;
+    bool in_library_call;             /* what the thread's flag was before */
+};
+
+/* The flag is the thread's own again, also when an exception passes through. */
+static void leave_captured(struct captured *c)
+{
+    tap_gpu_set_in_library_call(c->in_library_call);
+}
+
+/* False: the call is not captured, or nobody knows what it computes. */
+static bool enter_captured(struct captured *c, const struct tap_torch_operator *o,
+                           const struct tap_torch_meaning *m, const td_torch_value *stack)
+{
+    td_torch_tensor a;
+
+    c->launch = (struct tap_gpu_launch){.stream = NULL};
+    return !c->in_library_call &&
+           tap_torch_product_read(m, stack, &c->work, &a) == TAP_TORCH_READ &&
+           tap_torch_stream((const void *)o->real, a, &c->launch.stream) &&
+           tap_gpu_capture_begins(&c->mark, c->launch.stream);
+}
+
+/* Call it if it is captured; its products are noted then. False: it was not called. */
+static bool call_captured(struct tap_torch_operator *o, const struct tap_torch_meaning *m,
+                          td_torch_value *stack, uint64_t n_args, uint64_t n_results)
+{
+    struct captured c __attribute__((cleanup(leave_captured))) = {
+        .in_library_call = tap_gpu_thread.in_library_call};
+    int e = errno;
+    bool is = enter_captured(&c, o, m, stack);
+
+    errno = e;
+    if (!is)
+        return false;
+    tap_gpu_set_in_library_call(true);
+    o->real(stack, n_args, n_results);
+    e = errno;
+    if (m->out < 0)
+        c.launch.output = n_results ? tap_torch_product_result(&c.work, stack[0]) : 0;
+    c.launch.fingerprint = tap_torch_fingerprint_of(tap_gpu_gemm_weights(&c.work));
+    tap_gpu_gemm_set_output(&c.work, &c.launch);
+    if (m->out >= 0 || c.launch.output)
+        tap_gpu_capture_ends(&c.mark, &c.launch, &m->kernel, &c.work);
+    errno = e;
+    return true;
+}
+
 /* ---- weights --------------------------------------------------------------------------------- */
 
 /* The sample of a weight whose operator does not come back. */
@@ -187,7 +241,8 @@ void tap_torch_call(unsigned place, td_torch_value *stack, uint64_t n_args, uint
     const bool is_awake = atomic_load_explicit(&awake, memory_order_relaxed);
     const struct tap_torch_meaning *m;
 
-    if (TAP_LIKELY(!is_awake && !atomic_load_explicit(&o->repacks, memory_order_relaxed))) {
+    if (TAP_LIKELY(!is_awake && !atomic_load_explicit(&o->repacks, memory_order_relaxed) &&
+                   !tap_gpu_captures_any())) {
         o->real(stack, n_args, n_results);
         return;
     }
@@ -196,6 +251,8 @@ void tap_torch_call(unsigned place, td_torch_value *stack, uint64_t n_args, uint
     m = meaning_of(o, n_args, n_results);
     if (m && m->row->does == TAP_TORCH_REPACKS)
         call_repack(o, m, stack, n_args, n_results);
+    else if (m && tap_gpu_captures_any() && call_captured(o, m, stack, n_args, n_results))
+        ;
     else if (m && is_awake && tap_armed() && tap_gpu_come_in())
         call_product(o, m, stack, n_args, n_results);
     else

@@ -5,7 +5,7 @@ import sys
 theirs, ours = open(sys.argv[1]).read(), "".join(open(f).read() for f in sys.argv[2:])
 BYTES = {"CUdeviceptr": 8, "size_t": 8, "uint64_t": 8, "cuuint64_t": 8, "CUmemGenericAllocationHandle": 8, "long long": 8, "char": 1,
          "CUmodule": "p", "CUfunction": "p", "CUstream": "p", "CUevent": "p", "CUcontext": "p", "CUlibrary": "p", "CUkernel": "p", "CUgraph": "p",
-         "CUgraphExec": "p", "CUhostFn": "p"}
+         "CUgraphExec": "p", "CUgraphNode": "p", "CUhostFn": "p"}
 
 
 def classes(args):

@@ -49,6 +49,12 @@ MEMBER(td_cuda_copy_2d, dst_type, CUDA_MEMCPY2D, dstMemoryType) MEMBER(td_cuda_c
 SIZE(td_cuda_launch_config, CUlaunchConfig) MEMBER(td_cuda_launch_config, grid[0], CUlaunchConfig, gridDimX)
 MEMBER(td_cuda_launch_config, block[0], CUlaunchConfig, blockDimX) MEMBER(td_cuda_launch_config, shared_bytes, CUlaunchConfig, sharedMemBytes)
 MEMBER(td_cuda_launch_config, stream, CUlaunchConfig, hStream) MEMBER(td_cuda_launch_config, n_attributes, CUlaunchConfig, numAttrs)
+SIZE(td_cuda_kernel_node, CUDA_KERNEL_NODE_PARAMS) MEMBER(td_cuda_kernel_node, function, CUDA_KERNEL_NODE_PARAMS, func)
+MEMBER(td_cuda_kernel_node, grid[0], CUDA_KERNEL_NODE_PARAMS, gridDimX) MEMBER(td_cuda_kernel_node, block[0], CUDA_KERNEL_NODE_PARAMS, blockDimX)
+MEMBER(td_cuda_kernel_node, params, CUDA_KERNEL_NODE_PARAMS, kernelParams) MEMBER(td_cuda_kernel_node, kernel, CUDA_KERNEL_NODE_PARAMS, kern)
+MEMBER(td_cuda_kernel_node, context, CUDA_KERNEL_NODE_PARAMS, ctx)
+SIZE(td_cuda_edge, CUgraphEdgeData) MEMBER(td_cuda_edge, type, CUgraphEdgeData, type)
+SAME(TD_CUDA_GRAPH_UPLOAD, CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) SAME(TD_CUDA_GRAPH_DEVICE_LAUNCH, CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)
 SAME(TD_CUBLAS_OP_N, CUBLAS_OP_N) SAME(TD_CUBLAS_OP_T, CUBLAS_OP_T) SAME(TD_CUBLAS_F16, CUDA_R_16F) SAME(TD_CUBLAS_BF16, CUDA_R_16BF)
 SAME(TD_CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_32F) SAME(TD_CUBLAS_TENSOR_OP, CUBLAS_GEMM_DEFAULT_TENSOR_OP) SAME(TD_CUBLAS_MAJOR, MAJOR_VERSION) SAME(TD_CUBLAS_MINOR, MINOR_VERSION) SAME(TD_CUBLAS_PATCH, PATCH_LEVEL)
 

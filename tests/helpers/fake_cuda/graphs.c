@@ -198,15 +198,18 @@ int cuStreamBeginCapture_v2(void *stream, int mode)
     HOOKED("cuStreamBeginCapture_v2", 539, begin_capture(stream, mode), stream, (void *)(intptr_t)mode);
 }
 
-/* cuda.h: the caller that ends the capture owns the graph afterwards, so the handle stays the
+/* A capture is a chain: what comes next depends on the last node.
+ * cuda.h: the caller that ends the capture owns the graph afterwards, so the handle stays the
  * same. */
+static const struct td_cuda_edge plain;
+
 int cuStreamGetCaptureInfo_v3(void *stream, int *status, uint64_t *id, void **graph, const void **nodes, const void **edges, size_t *n)
 {
     int rc = enter("cuStreamGetCaptureInfo_v3", NEED_CONTEXT);
     struct stream *s = stream_of(stream, false);
 
-    if (rc || !s || nodes || edges || n)
-        return leave(rc ? rc : s ? TD_CUDA_INVALID_VALUE : TD_CUDA_INVALID_HANDLE); /* edges and nodes are not supported */
+    if (rc || !s)
+        return leave(rc ? rc : TD_CUDA_INVALID_HANDLE);
     if (s == &fake.legacy && any_capture())
         return leave(TD_CUDA_STREAM_CAPTURE_IMPLICIT);
     *status = !s->capture ? TD_CUDA_CAPTURE_NONE : s->capture->broken ? TD_CUDA_CAPTURE_INVALIDATED : TD_CUDA_CAPTURE_ACTIVE;
@@ -214,6 +217,13 @@ int cuStreamGetCaptureInfo_v3(void *stream, int *status, uint64_t *id, void **gr
         *id = s->capture->capture;
     if (s->capture && graph)
         *graph = s->capture;
+    if (s->capture && nodes && n) {
+        s->capture->tail = s->capture->last;
+        *nodes = &s->capture->tail;
+        *n = s->capture->last != NULL;
+    }
+    if (s->capture && edges)
+        *edges = &plain;
     return leave(0);
 }
 
@@ -271,8 +281,10 @@ static struct graph *graph_copy(const struct graph *from)
     struct graph *g = calloc(1, sizeof *g);
     const struct task *t;
 
-    for (t = from->first; t; t = t->next)
+    for (t = from->first; t; t = t->next) {
         graph_append(g, task_copy(t));
+        g->last->cloned = t;
+    }
     return g;
 }
 
@@ -292,6 +304,77 @@ int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long fla
 int cuGraphClone(void **clone, void *graph)
 {
     HOOKED("cuGraphClone", 523, copied("cuGraphClone", clone, graph), clone, graph);
+}
+
+/* ---- nodes: those of a graph run in the order of its list ------------------------------------ */
+
+int cuGraphNodeFindInClone(void **node, void *original, void *clone)
+{
+    int rc = enter("cuGraphNodeFindInClone", NEED_CONTEXT);
+    struct task *t = rc ? NULL : ((struct graph *)clone)->first;
+
+    while (t && t->cloned != original)
+        t = t->next;
+    *node = t;
+    return leave(rc ? rc : t ? 0 : TD_CUDA_INVALID_VALUE);
+}
+
+/* The one that comes next. A node that nothing was made to depend on has none. */
+int cuGraphNodeGetDependentNodes_v2(void *node, void **nodes, struct td_cuda_edge *edges, size_t *n)
+{
+    int rc = enter("cuGraphNodeGetDependentNodes_v2", NEED_CONTEXT);
+    struct task *next = rc ? NULL : ((struct task *)node)->next;
+
+    if (next && nodes)
+        nodes[0] = next;
+    if (next && edges)
+        edges[0] = plain;
+    *n = next != NULL;
+    return leave(rc);
+}
+
+/* The node runs behind all others until another one is made to depend on it. */
+int cuGraphAddKernelNode_v2(void **node, void *graph, void *const *after, size_t n, const struct td_cuda_kernel_node *what)
+{
+    int rc = enter("cuGraphAddKernelNode_v2", NEED_CONTEXT);
+    const struct function *f = what->function;
+    struct task *t = NULL;
+
+    if (!rc && (!n || !after[0] || !f || !(t = kernel_task(f->kernel, what->grid, what->block, what->shared_bytes, what->params, what->extra))))
+        rc = TD_CUDA_INVALID_VALUE;
+    if (!rc)
+        graph_append(graph, t);
+    *node = t;
+    return leave(rc);
+}
+
+static void unlink_task(struct graph *g, struct task *t)
+{
+    struct task **at = &g->first, *before = NULL;
+
+    for (; *at != t; at = &(*at)->next)
+        before = *at;
+    *at = t->next;
+    if (g->last == t)
+        g->last = before;
+}
+
+int cuGraphAddDependencies_v2(void *graph, void *const *from, void *const *to, const struct td_cuda_edge *edges, size_t n)
+{
+    int rc = enter("cuGraphAddDependencies_v2", NEED_CONTEXT);
+    struct task *t = n ? from[0] : NULL, **at;
+    struct graph *g = graph;
+
+    if (rc || n != 1 || edges->type || edges->from_port)
+        return leave(rc ? rc : TD_CUDA_INVALID_VALUE);
+    unlink_task(g, t);
+    for (at = &g->first; *at && *at != to[0]; at = &(*at)->next)
+        ;
+    t->next = *at;
+    if (!*at)
+        g->last = t;
+    *at = t;
+    return leave(0);
 }
 
 /* The graph's nodes replace those of the exec. Whether the real driver would allow it is not

@@ -110,6 +110,18 @@ static struct task *make_task(const struct fake_cuda_kernel *k, void **params, v
     return t;
 }
 
+struct task *kernel_task(const struct fake_cuda_kernel *k, const unsigned grid[3], const unsigned block[3], unsigned shared_bytes, void **params, void **extra)
+{
+    struct task *t = make_task(k, params, extra);
+
+    if (!t)
+        return NULL;
+    t->u.kernel.launch = (struct fake_cuda_launch){.shared_bytes = shared_bytes, .params = t->u.kernel.params, .kernel = k};
+    memcpy(t->u.kernel.launch.grid, grid, 3 * sizeof *grid);
+    memcpy(t->u.kernel.launch.block, block, 3 * sizeof *block);
+    return t;
+}
+
 static bool fits(const struct function *f, const struct td_cuda_launch_config *c)
 {
     const uint64_t threads = (uint64_t)c->block[0] * c->block[1] * c->block[2];
@@ -129,11 +141,8 @@ static int launch(const struct function *f, const struct td_cuda_launch_config *
         return rc;
     if (!s || !f)
         return TD_CUDA_INVALID_HANDLE;
-    if (!fits(f, c) || !(t = make_task(f->kernel, params, extra)))
+    if (!fits(f, c) || !(t = kernel_task(f->kernel, c->grid, c->block, c->shared_bytes, params, extra)))
         return TD_CUDA_INVALID_VALUE;
-    t->u.kernel.launch = (struct fake_cuda_launch){.shared_bytes = c->shared_bytes, .params = t->u.kernel.params, .kernel = f->kernel};
-    memcpy(t->u.kernel.launch.grid, c->grid, sizeof c->grid);
-    memcpy(t->u.kernel.launch.block, c->block, sizeof c->block);
     count_call(f->kernel->symbol);
     return stream_issue(s, t);
 }

@@ -36,6 +36,7 @@ struct event;
 struct task {
     struct task *next;
     enum task_kind kind;
+    const struct task *cloned;       /* of a graph that was cloned: the node it is a copy of */
     union {
         struct { void *to; const void *from; size_t bytes; void *owned; } copy;            /* owned: copy of pageable bytes, freed with the task */
         struct td_cuda_copy_2d copy_2d;
@@ -47,7 +48,7 @@ struct task {
     } u;
 };
 
-struct graph { struct task *first, *last; bool broken; uint64_t capture; int mode; pthread_t thread; }; /* capture: its number; mode, thread: how and where it began */
+struct graph { struct task *first, *last; void *tail; bool broken; uint64_t capture; int mode; pthread_t thread; }; /* capture: its number; mode, thread: how and where it began */
 
 struct stream {
     struct stream *next;
@@ -68,6 +69,8 @@ struct event {
 
 struct stream *stream_of(void *handle, bool per_thread);                /* NULL: no such stream */
 struct task *task_new(enum task_kind kind);
+/* A task that runs the kernel, with copies of its parameters; NULL: one is missing. */
+struct task *kernel_task(const struct fake_cuda_kernel *k, const unsigned grid[3], const unsigned block[3], unsigned shared_bytes, void **params, void **extra);
 /* Add t to the stream's queue, or to the graph that it captures. Takes t. Returns 0, or the
  * CUresult of a stream that must not be used now. */
 int stream_issue(struct stream *s, struct task *t);

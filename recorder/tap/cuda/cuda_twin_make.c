@@ -1,0 +1,126 @@
+/* cuda_twin_make.c - build the twin of a graph.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Source: cuda.h of CUDA 13.0. Seen on an H100 in a small program: nodes that are found in a clone
+ * before its original is destroyed stay; a node put between a kernel and its dependents copies what
+ * the kernel wrote. */
+#include "recorder/tap/cuda/cuda_twin_make.h"
+#include "recorder/tap/gpu/gpu_copies.h"
+
+#define DEPENDENTS 64u                /* of one product; one that has more is left out */
+
+bool tap_cuda_twin_keep(struct tap_cuda_plan *p, void *graph)
+{
+    struct tap_cuda_captured *s;
+    unsigned i;
+
+    if (tap_driver.graph_clone(&p->base, graph)) {
+        p->base = NULL;
+        return false;
+    }
+    for (s = p->first; s; s = s->next)
+        for (i = 0; i < s->n_tails && !s->uncopyable; i++)
+            if (tap_driver.graph_find_in_clone(&s->tail[i], s->tail[i], p->base))
+                s->uncopyable = true;
+    return true;
+}
+
+/* ---- one product ----------------------------------------------------------------------------- */
+
+struct dependents { void *node[DEPENDENTS]; size_t n; };
+
+static bool is_plain(const struct td_cuda_edge *e)
+{
+    return !e->from_port && !e->to_port && !e->type;
+}
+
+static bool has(const struct dependents *d, const void *node)
+{
+    size_t i;
+
+    for (i = 0; i < d->n && d->node[i] != node; i++)
+        ;
+    return i < d->n;
+}
+
+/* Add what depends on the node. False: too many, or an edge that means more than "after", as
+ * programmatic launches have. */
+static bool add_dependents(struct dependents *d, void *node)
+{
+    struct td_cuda_edge edge[DEPENDENTS];
+    void *found[DEPENDENTS];
+    size_t n = 0, i;
+
+    if (tap_driver.graph_dependents(node, NULL, NULL, &n) || n > DEPENDENTS ||
+        (n && tap_driver.graph_dependents(node, found, edge, &n)))
+        return false;
+    for (i = 0; i < n; i++) {
+        if (!is_plain(&edge[i]) || (!has(d, found[i]) && d->n == DEPENDENTS))
+            return false;
+        if (!has(d, found[i]))
+            d->node[d->n++] = found[i];
+    }
+    return true;
+}
+
+static bool gather_operands(const struct tap_cuda_captured *s, uint64_t slot,
+                            struct tap_gpu_copies *c)
+{
+    int i;
+
+    for (i = 0; i < s->work.n_op; i++) {
+        const struct td_gpu_operand *o = &s->work.op[i];
+        uint64_t rows = tap_gpu_operand_rows(o);
+
+        if (tap_gpu_operand_is_copied(o) &&
+            !tap_gpu_copies_add_to_node(c, slot + tap_gpu_gemm_slot_offset(&s->work, i), o->address,
+                                        rows, o->bytes / rows, tap_gpu_operand_pitch(o)))
+            return false;
+    }
+    return true;
+}
+
+/* Put a node that copies the product's operands between its tails and all that depends on them: the
+ * product itself has read A by then, and nothing has overwritten A or C yet. */
+static bool add_copies(const struct tap_cuda_captured *s, void *graph, uint64_t slot)
+{
+    const struct td_cuda_edge plain = {0};
+    struct tap_gpu_copies c = {.n = 0};
+    struct dependents d = {.n = 0};
+    struct td_cuda_kernel_node what;
+    void *tail[TAP_CUDA_TAILS], *node, *params[1];
+    unsigned i;
+
+    for (i = 0; i < s->n_tails; i++)
+        if (tap_driver.graph_find_in_clone(&tail[i], s->tail[i], graph) ||
+            !add_dependents(&d, tail[i]))
+            return false;
+    if (!gather_operands(s, slot, &c))
+        return false;
+    tap_gpu_copies_fill_node(&c, &what, params);
+    if (tap_driver.graph_add_kernel(&node, graph, tail, s->n_tails, &what))
+        return false;
+    for (i = 0; i < d.n; i++)
+        if (tap_driver.graph_add_edges(graph, &node, &d.node[i], &plain, 1))
+            return false;
+    return true;
+}
+
+/* ---- the twin -------------------------------------------------------------------------------- */
+
+void *tap_cuda_twin_make(struct tap_cuda_plan *p, uint64_t arena, uint64_t bytes)
+{
+    struct tap_cuda_captured *s;
+    void *graph, *exec = NULL;
+
+    if (tap_driver.graph_clone(&graph, p->base))
+        return NULL;
+    for (s = p->first; s; s = s->next)
+        if (!s->uncopyable && s->bytes <= bytes && s->slot <= bytes - s->bytes &&
+            !add_copies(s, graph, arena + s->slot))
+            s->uncopyable = true;
+    if (tap_driver.graph_instantiate(&exec, graph, p->flags))
+        exec = NULL;
+    tap_driver.graph_destroy(graph);
+    return exec;
+}

@@ -1,0 +1,368 @@
+/* cuda_twins.c - twins of a server's CUDA graphs: following captures, making twins, launching them.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+
+#include "recorder/tap/cuda/cuda_graph_launch.h"
+#include "recorder/tap/cuda/cuda_twin_make.h"
+#include "recorder/tap/cuda/cuda_twins.h"
+#include "recorder/tap/gpu/gpu_captures.h"
+#include "recorder/tap/gpu/gpu_gate.h"
+#include "recorder/tap/gpu/gpu_stage.h"
+#include "recorder/tap/gpu/gpu_threads.h"
+
+#define ARENA (128ull << 20)          /* bytes; half, and so on, where there is less */
+#define SMALLEST (1ull << 20)
+#define MAKE_NS 20000000LL            /* of one tick, about */
+
+static struct {
+    _Atomic bool on;
+    _Atomic uint32_t wanted;          /* plans that wait for a twin */
+    /* The tap's thread's: memory that all twins copy to, in that context. Never freed, because
+     * freeing would wait for the device. */
+    void *context;
+    unsigned long long id;
+    _Atomic uint64_t arena, bytes;
+    unsigned look;                    /* the plan to look at next */
+} twins;
+
+bool tap_cuda_twins_on(void)
+{
+    return atomic_load_explicit(&twins.on, memory_order_relaxed);
+}
+
+/* ---- captures -------------------------------------------------------------------------------- */
+
+struct tails { void *const *node; const struct td_cuda_edge *edge; size_t n; const void *graph; };
+
+/* What a next call on this stream would depend on. False: the stream is not being captured. */
+static bool find_tails(void *stream, struct tails *t)
+{
+    int status = TD_CUDA_CAPTURE_NONE;
+    const void *nodes = NULL, *edges = NULL;
+    void *graph = NULL;
+    uint64_t id;
+
+    t->n = 0;
+    if (tap_driver.capture_info(stream, &status, &id, &graph, &nodes, &edges, &t->n) ||
+        status != TD_CUDA_CAPTURE_ACTIVE || !graph)
+        return false;
+    t->node = nodes;
+    t->edge = edges;
+    t->graph = graph;
+    return true;
+}
+
+static bool capture_begins(struct tap_gpu_capture_mark *mark, void *stream)
+{
+    struct tails t;
+
+    if (!find_tails(stream, &t))
+        return false;
+    *mark = (struct tap_gpu_capture_mark){t.graph, t.n ? t.node[0] : NULL, t.n};
+    return true;
+}
+
+/* The call's nodes are all before the tails. None was added: its results come from elsewhere. */
+static bool is_behind(const struct tails *t, const struct tap_gpu_capture_mark *mark)
+{
+    size_t i;
+
+    if (!t->n || t->n > TAP_CUDA_TAILS || t->graph != mark->graph ||
+        (t->n == mark->n && t->node[0] == mark->node))
+        return false;
+    for (i = 0; t->edge && i < t->n; i++)
+        if (t->edge[i].from_port || t->edge[i].to_port || t->edge[i].type)
+            return false;             /* a programmatic launch may begin before its result is there */
+    return true;
+}
+
+static void capture_ends(const struct tap_gpu_capture_mark *mark, const struct tap_gpu_launch *l,
+                         const struct tap_gpu_kernel *k, const struct td_gpu_work *w)
+{
+    struct tap_cuda_captured *s;
+    struct tap_cuda_plan *p;
+    struct tails t;
+    bool capturing;
+    size_t i;
+
+    tap_cuda_follow_lock();
+    p = tap_cuda_follow_plan(l->stream, &capturing);
+    s = p ? tap_cuda_plan_add(p, l, k, w, UINT64_MAX) : NULL;
+    if (s && find_tails(l->stream, &t) && is_behind(&t, mark)) {
+        for (i = 0; i < t.n; i++)
+            s->tail[i] = t.node[i];
+        s->n_tails = (unsigned)t.n;
+    } else if (s) {
+        s->uncopyable = true;
+    }
+    tap_cuda_follow_unlock();
+}
+
+static const struct tap_gpu_capture_follower follower = {capture_begins, capture_ends};
+
+/* ---- graphs ---------------------------------------------------------------------------------- */
+
+/* Call the driver on a thread that may be capturing: what is called is no part of that, and no
+ * launch of the server's. */
+struct aside { int mode; bool own; };
+
+static bool step_aside(struct aside *a)
+{
+    a->mode = TD_CUDA_CAPTURE_MODE_RELAXED;
+    a->own = tap_gpu_set_own_calls(true);
+    if (!tap_driver.exchange_capture_mode(&a->mode))
+        return true;
+    tap_gpu_set_own_calls(a->own);
+    return false;
+}
+
+static void step_back(struct aside *a)
+{
+    tap_driver.exchange_capture_mode(&a->mode);
+    tap_gpu_set_own_calls(a->own);
+}
+
+void tap_cuda_twins_instantiated(const void *exec, void *graph, unsigned long long flags)
+{
+    struct tap_cuda_plan *p;
+    struct aside a;
+
+    tap_cuda_follow_lock();
+    p = tap_cuda_plan_at(TAP_CUDA_EXEC, exec);
+    if (p && p->first && !p->base && p->twin_state == TAP_CUDA_TWIN_NOT_YET) {
+        p->flags = flags & ~(unsigned long long)TD_CUDA_GRAPH_UPLOAD;
+        if ((flags & TD_CUDA_GRAPH_DEVICE_LAUNCH) || !step_aside(&a)) {
+            p->twin_state = TAP_CUDA_NO_TWIN;
+        } else {
+            if (!tap_cuda_twin_keep(p, graph))
+                p->twin_state = TAP_CUDA_NO_TWIN;
+            step_back(&a);
+        }
+    }
+    tap_cuda_follow_unlock();
+}
+
+/* A plan is about to be free: the original of its twin is gone. */
+static void drop(struct tap_cuda_plan *p)
+{
+    struct aside a;
+
+    if (p->twin_state == TAP_CUDA_TWIN_WANTED)
+        atomic_fetch_sub(&twins.wanted, 1);
+    if ((!p->twin && !p->base) || !step_aside(&a))
+        return;
+    if (p->twin)
+        tap_driver.graph_exec_destroy(p->twin);
+    if (p->base)
+        tap_driver.graph_destroy(p->base);
+    step_back(&a);
+}
+
+/* ---- making twins: the tap's thread ---------------------------------------------------------- */
+
+static void open_arena(void *context)
+{
+    unsigned long long id;
+    uint64_t bytes, at;
+
+    if (tap_driver.context_id(context, &id) || (twins.context == context && twins.id == id))
+        return;
+    twins.context = context;          /* another one, or the same after a reset */
+    twins.id = id;
+    twins.bytes = 0;
+    for (bytes = ARENA; bytes >= SMALLEST && !twins.bytes; bytes /= 2)
+        if (!tap_driver.mem_alloc(&at, bytes)) {
+            twins.arena = at;
+            twins.bytes = bytes;
+        }
+}
+
+/* The next plan that waits, kept from being free; NULL: none. */
+static struct tap_cuda_plan *next_wanted(void)
+{
+    struct tap_cuda_plan *p = NULL;
+    unsigned tries;
+
+    tap_cuda_follow_lock();
+    for (tries = 0; atomic_load(&twins.wanted) && tries < 2; tries++) {
+        for (; (p = tap_cuda_plan_number(twins.look)); twins.look++)
+            if (p->users && p->twin_state == TAP_CUDA_TWIN_WANTED)
+                break;
+        if (p)
+            break;
+        twins.look = 0;
+    }
+    if (p)
+        p->users++;
+    tap_cuda_follow_unlock();
+    return p;
+}
+
+static void make(struct tap_cuda_plan *p)
+{
+    void *twin = tap_cuda_twin_make(p, twins.arena, twins.bytes);
+
+    tap_cuda_follow_lock();
+    p->twin = twin;
+    p->twin_state = twin ? TAP_CUDA_TWIN_READY : TAP_CUDA_NO_TWIN;
+    atomic_fetch_sub(&twins.wanted, 1);
+    tap_cuda_plan_release(p);
+    tap_cuda_follow_unlock();
+}
+
+void tap_cuda_twins_tick(void)
+{
+    void *context = tap_gpu_stage_context();
+    struct tap_cuda_plan *p;
+    int64_t until;
+    struct aside a;
+
+    if (!tap_cuda_twins_wanted() || !context || !step_aside(&a))
+        return;
+    if (!tap_driver.ctx_push(context)) {
+        open_arena(context);
+        until = tap_now() + MAKE_NS;
+        while (twins.bytes && (p = next_wanted())) {
+            make(p);
+            if (tap_now() > until)
+                break;
+        }
+        tap_driver.ctx_pop(&context);
+    }
+    step_back(&a);
+}
+
+bool tap_cuda_twins_wanted(void)
+{
+    return tap_cuda_twins_on() && atomic_load(&twins.wanted);
+}
+
+/* ---- launches -------------------------------------------------------------------------------- */
+
+/* A graph that is launched gets a twin, ahead of need. */
+static void want(struct tap_cuda_plan *p)
+{
+    if (p->twin_state != TAP_CUDA_TWIN_NOT_YET || !p->base)
+        return;
+    p->twin_state = TAP_CUDA_TWIN_WANTED;
+    atomic_fetch_add(&twins.wanted, 1);
+}
+
+/* The graph to launch in exec's place: its twin if the step is recorded and the twin is there. */
+static void *choose(struct tap_cuda_graph_launch *l, void *exec)
+{
+    const bool recorded = tap_cuda_graph_launch_is_recorded(l);
+    struct tap_cuda_plan *p = l->plan;
+    void *runs = exec;
+
+    if (!p)
+        return exec;
+    tap_cuda_follow_lock();
+    want(p);
+    if (recorded && p->twin_state == TAP_CUDA_TWIN_READY) {
+        runs = p->twin;
+        p->launching++;
+        l->arena = twins.arena;
+        l->bytes = twins.bytes;
+    }
+    tap_cuda_follow_unlock();
+    return runs;
+}
+
+static void leave_twin(struct tap_cuda_plan *p)
+{
+    tap_cuda_follow_lock();
+    p->launching--;
+    tap_cuda_follow_unlock();
+}
+
+/* Inside the tap. */
+static int launch_followed(void *exec, void *stream, tap_cuda_launch_fn *launch)
+{
+    struct tap_cuda_graph_launch l = {.stream = stream, .context = tap_gpu_context_of(stream)};
+    bool own = tap_gpu_set_own_calls(true);
+    void *runs;
+    int rc;
+
+    tap_cuda_graph_launch_note(exec, stream);
+    tap_cuda_graph_launch_begin(&l, exec);
+    tap_count(TAP_GRAPHS, 1, 0);
+    tap_gpu_gate_note_other();
+    runs = choose(&l, exec);
+    rc = launch(runs, stream);
+    if (rc && runs != exec) {         /* the twin was refused: the server's own goes in its place */
+        l.bytes = 0;
+        rc = launch(exec, stream);
+    }
+    if (runs != exec)
+        leave_twin(l.plan);
+    tap_cuda_graph_launch_end(&l, rc == 0);
+    tap_gpu_set_own_calls(own);
+    return rc;
+}
+
+int tap_cuda_twins_launch(void *exec, void *stream, tap_cuda_launch_fn *launch)
+{
+    int e = errno, rc;
+
+    if (tap_gpu_captures_any() && tap_gpu_stream_is_capturing(stream)) {
+        tap_cuda_graph_launch_note(exec, stream); /* a graph in a graph */
+        return launch(exec, stream);
+    }
+    if (!tap_armed() || !tap_gpu_come_in())
+        return launch(exec, stream);
+    errno = e;
+    rc = launch_followed(exec, stream, launch);
+    e = errno;
+    tap_gpu_go_out();
+    errno = e;
+    return rc;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+const char *tap_cuda_twins_open(void)
+{
+#define MISSES(name, member, args) || !tap_driver.member
+    if (!tap_driver.capture_info TD_CUDA_GRAPHS(MISSES))
+        return "the CUDA driver cannot say which graph a stream is captured into (before CUDA "
+               "12.3): launches in graphs are not seen";
+    if (!tap_cuda_plans_open())
+        return "no memory to follow CUDA graphs: launches in graphs are not seen";
+    tap_cuda_plans_on_free(drop);
+    tap_gpu_captures_follow(&follower);
+    atomic_store(&twins.on, true);
+    return NULL;
+}
+
+void tap_cuda_twins_disarm(void)
+{
+    struct tap_cuda_plan *p;
+    struct aside a;
+    unsigned i;
+
+    if (!tap_cuda_twins_on() || !step_aside(&a))
+        return;
+    tap_cuda_follow_lock();
+    for (i = 0; (p = tap_cuda_plan_number(i)); i++) {
+        if (p->launching)
+            continue;                 /* a thread stands in the driver: at the end of the next arm */
+        if (p->twin)
+            tap_driver.graph_exec_destroy(p->twin);
+        p->twin = NULL;
+        if (p->twin_state != TAP_CUDA_NO_TWIN)
+            p->twin_state = TAP_CUDA_TWIN_NOT_YET;
+    }
+    atomic_store(&twins.wanted, 0);
+    tap_cuda_follow_unlock();
+    step_back(&a);
+}
+
+void tap_cuda_twins_forget(void)
+{
+    atomic_store(&twins.on, false);
+    tap_gpu_captures_follow(NULL);
+    tap_cuda_plans_on_free(NULL);
+    twins.context = NULL;
+    twins.bytes = 0;
+}

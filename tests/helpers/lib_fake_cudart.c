@@ -1,0 +1,72 @@
+/* lib_fake_cudart.c - a fake libcudart.so.13 over the fake driver: the functions of graphs that torch
+ * calls.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "tests/helpers/fake_cuda/fake_api.h"
+
+int cudaStreamBeginCapture(void *stream, int mode);
+int cudaStreamEndCapture(void *stream, void **graph);
+int cudaGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags);
+int cudaGraphClone(void **clone, void *graph);
+int cudaGraphDestroy(void *graph);
+int cudaGraphExecDestroy(void *exec);
+int cudaGraphExecUpdate(void *exec, void *graph, void *info);
+int cudaGraphExecKernelNodeSetParams(void *exec, void *node, const void *params);
+int cudaGraphLaunch(void *exec, void *stream);
+
+/* The executable graph that was launched last. */
+extern void *fake_cudart_launched;
+void *fake_cudart_launched;
+extern int fake_cudart_refuse;         /* so many launches fail */
+int fake_cudart_refuse;
+
+int cudaStreamBeginCapture(void *stream, int mode)
+{
+    return cuStreamBeginCapture_v2(stream, mode);
+}
+
+int cudaStreamEndCapture(void *stream, void **graph)
+{
+    return cuStreamEndCapture(stream, graph);
+}
+
+int cudaGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags)
+{
+    return cuGraphInstantiateWithFlags(exec, graph, flags);
+}
+
+int cudaGraphClone(void **clone, void *graph)
+{
+    return cuGraphClone(clone, graph);
+}
+
+int cudaGraphDestroy(void *graph)
+{
+    return cuGraphDestroy(graph);
+}
+
+int cudaGraphExecDestroy(void *exec)
+{
+    return cuGraphExecDestroy(exec);
+}
+
+int cudaGraphExecUpdate(void *exec, void *graph, void *info)
+{
+    return cuGraphExecUpdate_v2(exec, graph, info);
+}
+
+/* A server that changes a node by hand; here nothing changes. */
+int cudaGraphExecKernelNodeSetParams(void *exec, void *node, const void *params)
+{
+    (void)node, (void)params;
+    return exec ? 0 : TD_CUDA_INVALID_VALUE;
+}
+
+int cudaGraphLaunch(void *exec, void *stream)
+{
+    if (fake_cudart_refuse) {
+        fake_cudart_refuse--;
+        return TD_CUDA_INVALID_VALUE;
+    }
+    fake_cudart_launched = exec;
+    return cuGraphLaunch(exec, stream);
+}
