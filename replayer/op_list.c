@@ -41,11 +41,10 @@ static uint64_t mix_hash(uint64_t h, uint64_t v)
     return h * 0xff51afd7ed558ccdu;
 }
 
-/* Does this input differ from call to call of one layer? The routing of a product with experts does,
- * as A does. */
-static bool is_of_the_call(const char *role)
+bool td_op_input_is_of_the_call(const char *role)
 {
-    static const char *const roles[] = {"a", "sorted_token_ids", "expert_ids", "num_tokens_post_padded", "topk_weights"};
+    static const char *const roles[] = {"a", "a_scales", "azp", "sorted_token_ids", "expert_ids", "num_tokens_post_padded", "topk_weights",
+                                        "expert_offsets", "problem_sizes"};
     size_t i;
 
     for (i = 0; i < sizeof roles / sizeof *roles; i++)
@@ -64,7 +63,7 @@ uint64_t td_op_weights_key(const struct td_op *op)
         if (a->string && strcmp(a->string, "m"))
             h = mix_hash(h, td_hash64(a->string, strlen(a->string)) ^ (uint64_t)td_json_i64(a, 0));
     for (t = 0; t < op->n_in; t++)
-        if (!is_of_the_call(op->in[t].role))
+        if (!td_op_input_is_of_the_call(op->in[t].role))
             h = mix_hash(mix_hash(h, op->in[t].blob.hi), op->in[t].blob.lo);
     return h;
 }

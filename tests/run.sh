@@ -110,7 +110,9 @@ e2e() {
     if [ "$rc" != "$want" ]; then
         cat "$dir/out" "$dir/err" | tail -n 40
         fail "$name (exit $rc, expected $want)"
-    elif [ -f "$case/expected" ] && ! diff -u "$case/expected" "$dir/out"; then
+    elif [ ! -f "$case/expected" ]; then
+        fail "$name (it has no file expected)"
+    elif ! diff -u "$case/expected" "$dir/out"; then
         tail -n 20 "$dir/err"
         fail "$name (output differs)"
     else

@@ -67,7 +67,8 @@ class Build:
 
     def __init__(self, torch, folder):
         self.torch, self.folder = torch, folder
-        self.dtypes = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I32": torch.int32, "I8": torch.int8}
+        self.dtypes = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I32": torch.int32, "I64": torch.int64,
+                       "I8": torch.int8}
         eight_bits = {"F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2"}   # an older torch has none
         self.dtypes.update((name, getattr(torch, its)) for name, its in eight_bits.items() if hasattr(torch, its))
         self.library, self.compiled = "", set()

@@ -47,8 +47,12 @@ class Build(torch_build.Build):
             from torch_scaled_ops import ScaledMM
 
             return ScaledMM(self, op)
+        if op.kind == "moe_scaled_mm":
+            from torch_scaled_ops import MoeScaledMM
+
+            return MoeScaledMM(self, op)
         if op.kind != "gptq_gemm":
-            raise Unsupported(f"vLLM's operators run gptq_gemm, moe_gemm, scaled_mm and gemm here, no {op.kind}")
+            raise Unsupported(f"vLLM's operators run gptq_gemm, moe_gemm, scaled_mm, moe_scaled_mm and gemm here, no {op.kind}")
         return choose_quantised(self, op)
 
     def renew(self):

@@ -66,22 +66,39 @@ static bool split_name(const char *name, int *prefix, long *number, const char *
     return end > at && *end == '.' && *number >= 0 && *number < MAX_EXPERTS;
 }
 
+bool td_experts_layer(const struct td_fused *first, int64_t e, struct td_fused *layer)
+{
+    char name[TD_FUSED_NAME];
+    const char *tail;
+    long number;
+    int prefix;
+
+    if (!split_name(first->part[0], &prefix, &number, &tail) ||
+        snprintf(name, sizeof name, "%.*s%lld%s", prefix, first->part[0],
+                 (long long)number + (long long)e, tail) >= (int)sizeof name)
+        return false;
+    return first->n > 1 ? td_fused_from(name, layer) : td_fused_single(name, layer);
+}
+
+void td_experts_name(const struct td_fused *first, char *name, size_t size)
+{
+    const char *tail;
+    long number;
+    int prefix;
+
+    *name = 0;
+    if (split_name(first->layer, &prefix, &number, &tail))
+        snprintf(name, size, "%.*s%s", prefix - 1, first->layer, tail);
+}
+
 /* Is expert e, counted from the first one, the one that the checkpoint has at that place? */
 static bool is_next(const struct td_checkpoint *ck, const struct td_gptq_wanted *wanted,
                     const struct found *f, int64_t e)
 {
     struct td_gptq_match match;
     struct td_fused layer;
-    char name[TD_FUSED_NAME];
-    const char *tail;
-    long number;
-    int prefix;
 
-    if (!split_name(f->first.layer.part[0], &prefix, &number, &tail) ||
-        snprintf(name, sizeof name, "%.*s%lld%s", prefix, f->first.layer.part[0],
-                 (long long)number + (long long)e, tail) >= (int)sizeof name)
-        return false;
-    return (f->first.layer.n > 1 ? td_fused_from(name, &layer) : td_fused_single(name, &layer)) &&
+    return td_experts_layer(&f->first.layer, e, &layer) &&
            td_gptq_match_layer(ck, wanted, &layer, &match) > 0;
 }
 
@@ -98,18 +115,6 @@ static void find_expert(struct td_weight_set *s, const struct td_gptq_unpacked *
         f->matches = td_gptq_match_find(ck, &wanted, &f->first);
     if (f->matches && !is_next(ck, &wanted, f, e))
         f->matches = 0;
-}
-
-/* "model.layers.0.mlp.experts.gate_up_proj" */
-static void set_name(struct td_weight_set *s, const struct found *f)
-{
-    const char *tail;
-    long number;
-    int prefix;
-
-    s->matches = f->matches;
-    if (f->matches == 1 && split_name(f->first.layer.layer, &prefix, &number, &tail))
-        snprintf(s->layer, sizeof s->layer, "%.*s%s", prefix - 1, f->first.layer.layer, tail);
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */
@@ -212,7 +217,9 @@ int td_identify_experts(struct td_weight_set *s, const struct td_experts_layout 
         rc = unpack_experts(s, layout, &x, &in, &f, err);
     if (!rc) {
         store_experts(s, &x, &in);
-        set_name(s, &f);
+        s->matches = f.matches;
+        if (f.matches == 1)
+            td_experts_name(&f.first.layer, s->layer, sizeof s->layer);
     }
     release_experts(&x);
     return td_identify_unpack_error(rc, err);

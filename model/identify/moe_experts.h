@@ -8,6 +8,7 @@
 #define TD_MODEL_IDENTIFY_MOE_EXPERTS_H
 
 #include "model/gptq_unpacked.h"
+#include "model/identify/fused_layers.h"
 #include "model/identify/weight_set.h"
 
 struct td_experts_sizes { int64_t experts, n, k, groups; int bits; };
@@ -34,6 +35,12 @@ struct td_experts_layout {
 /* An optional tensor: *data, or NULL. False: it was sent in another form than asked for. */
 bool td_experts_take(const struct td_weight_set *s, const char *role, const char *dtype, int ndim,
                      const int64_t *shape, const void **data);
+
+/* The layer of the e-th expert behind that of `first`: "….experts.3.gate_proj". False: `first` is no
+ * expert's, or the name is too long. */
+bool td_experts_layer(const struct td_fused *first, int64_t e, struct td_fused *layer);
+/* The name of all of them: "model.layers.0.mlp.experts.gate_up_proj"; "" if `first` is no expert's. */
+void td_experts_name(const struct td_fused *first, char *name, size_t size);
 
 /* Unpack all experts, which become the output of s; if the checkpoint has them one after the other,
  * they get the layer's name. Returns as an identifier does. */

@@ -447,10 +447,11 @@ static int register_operators(void)
         return free(zeros), 0;
     symmetric_zeros = upload(memset(zeros, 0x77, MAX_SIZE * MAX_SIZE / 8), MAX_SIZE * MAX_SIZE / 8);
     free(zeros);
-    return init("_C", __FILE__, __LINE__, &library) || def(library, SCALED_MM) || def(library, SCALED_MM_AZP) || def(library, schemas[0]) || def(library, schemas[1]) || def(library, schemas[2]) ||
+    return init("_C", __FILE__, __LINE__, &library) || def(library, SCALED_MM) || def(library, SCALED_MM_AZP) || def(library, SCALED_MOE_MM) || def(library, schemas[0]) || def(library, schemas[1]) || def(library, schemas[2]) ||
            init_impl("_C", "CUDA", __FILE__, __LINE__, &cuda) || impl(cuda, "machete_mm", mm_operator, 1) ||
            impl(cuda, "machete_prepack_B", prepack_operator, 1) || impl(cuda, "gptq_gemm", gptq_operator, 1) ||
-           impl(cuda, "cutlass_scaled_mm", scaled_operator, 1) || impl(cuda, "cutlass_scaled_mm_azp", scaled_operator, 1);
+           impl(cuda, "cutlass_scaled_mm", scaled_operator, 1) || impl(cuda, "cutlass_scaled_mm_azp", scaled_operator, 1) ||
+           impl(cuda, "cutlass_moe_mm", scaled_moe_operator, 1);
 }
 
 /* ---- steps --------------------------------------------------------------------------------------------------------------- */

@@ -20,7 +20,7 @@ def from_e4m3(x):
     return numpy.where(x & 127 == 127, numpy.nan, values)
 
 
-ENCODE = {"BF16": to_bf16, "F16": lambda x: x.astype(numpy.float16), "F32": lambda x: x.astype(numpy.float32), "I32": lambda x: x}
+ENCODE = {"BF16": to_bf16, "F16": lambda x: x.astype(numpy.float16), "F32": lambda x: x.astype(numpy.float32), "I32": lambda x: x, "I64": lambda x: x}
 DECODE = {"BF16": from_bf16, "F16": lambda x: x, "F32": lambda x: x, "F8_E4M3": from_e4m3, "I8": lambda x: x, "I32": lambda x: x}
 
 
@@ -139,6 +139,24 @@ def scaled_mm(layer, dtype, out, a, w, a_scales, w_scales, bias=None, azp_adj=No
     if bias is not None:
         tensor("in", "bias", out, bias)
         c = c + means(bias, out)
+    tensor("out", "c", out, ENCODE[out](c))
+
+
+def moe_scaled(layer, out, a, w, a_scales, w_scales, rows, transposed=None, symbol="_C::cutlass_moe_mm"):
+    """a [m, k] sorted by expert, w [e, n, k]: F8_E4M3 as stored; w_scales [e] or [e, n]; rows: how many each expert has; what is
+    left of a has none. transposed: the triples of problem_sizes; None: as vLLM does."""
+    (m, k), (experts, n, _) = a.shape, w.shape
+    op("moe_scaled_mm", layer, symbol, "none", m=m, n=n, k=k, experts=experts)
+    tensor("in", "a", "F8_E4M3", a)
+    tensor("in", "w", "F8_E4M3", w)
+    tensor("in", "a_scales", "F32", a_scales)
+    tensor("in", "w_scales", "F32", w_scales)
+    tensor("in", "expert_offsets", "I64", numpy.concatenate([[0], numpy.cumsum(rows)[:-1]]).astype(numpy.int64))
+    swap = m <= 64 if transposed is None else transposed
+    tensor("in", "problem_sizes", "I32", numpy.array([[n, r, k] if swap else [r, n, k] for r in rows], numpy.int32))
+    c = numpy.full((m, n), numpy.nan)
+    for i, e in enumerate(numpy.repeat(numpy.arange(experts), rows)):
+        c[i] = means(w, "F8_E4M3")[e] @ means(a, "F8_E4M3")[i] * a_scales.astype(float)[i % len(a_scales)] * w_scales.astype(float)[e]
     tensor("out", "c", out, ENCODE[out](c))
 
 

@@ -2,9 +2,9 @@
  * for lib_cuda_model.c, whose layers they stand for.
  * SPDX-License-Identifier: Apache-2.0
  *
- * W of a layer is drawn at random; its form is the layer's number modulo 4: FP8 with scales for tokens and the tensor,
- * FP8 with scales for blocks of 128, INT8 with scales for tokens and channels, the same with zero points. An
- * address of the device is one of the host here; operators compute at once. */
+ * W of a layer is drawn at random; its form is the layer's number modulo 5: FP8 with scales for tokens and the tensor,
+ * FP8 with scales for blocks of 128, INT8 with scales for tokens and channels, the same with zero points, FP8 with
+ * experts. An address of the device is one of the host here; operators compute at once. */
 #ifndef TD_TESTS_HELPERS_SCALED_OPERATORS_H
 #define TD_TESTS_HELPERS_SCALED_OPERATORS_H
 
@@ -17,8 +17,11 @@
 
 #define SCALED_MM "cutlass_scaled_mm(Tensor! out, Tensor a, Tensor b, Tensor a_scales, Tensor b_scales, Tensor? bias) -> ()" /* vLLM 0.26 */
 #define SCALED_MM_AZP "cutlass_scaled_mm_azp(Tensor! out, Tensor a, Tensor b, Tensor a_scales, Tensor b_scales, Tensor azp_adj, Tensor? azp, Tensor? bias) -> ()"
+#define SCALED_MOE_MM "cutlass_moe_mm(Tensor! out_tensors, Tensor a_tensors, Tensor b_tensors, Tensor a_scales, Tensor b_scales, Tensor expert_offsets, " \
+                      "Tensor problem_sizes, Tensor a_strides, Tensor b_strides, Tensor c_strides, bool per_act_token, bool per_out_ch) -> ()"
 
-enum scaled_form { SCALED_TOKEN, SCALED_BLOCK, SCALED_INT8, SCALED_AZP, SCALED_FORMS };
+enum scaled_form { SCALED_TOKEN, SCALED_BLOCK, SCALED_INT8, SCALED_AZP, SCALED_MOE, SCALED_FORMS };
+enum { SCALED_EXPERTS = 3 };
 struct scaled_layer { int n, k; enum scaled_form form; unsigned char *w; float *w_scales; int32_t *azp_adj; };
 
 static inline unsigned scaled_random(void)
@@ -31,7 +34,7 @@ static inline unsigned scaled_random(void)
 static inline void scaled_numbers(enum scaled_form form, unsigned char *to, size_t n)
 {
     while (n--)
-        to[n] = (unsigned char)(form < SCALED_INT8 ? (scaled_random() & 0x80) | scaled_random() % 0x58 : scaled_random());
+        to[n] = (unsigned char)(form < SCALED_INT8 || form == SCALED_MOE ? (scaled_random() & 0x80) | scaled_random() % 0x58 : scaled_random());
 }
 
 static inline void scaled_scales(float *to, size_t n)
@@ -99,18 +102,43 @@ static inline void scaled_operator(td_torch_value *stack, uint64_t n_args, uint6
     memset(stack, 0, n_args * sizeof *stack);
 }
 
+/* cutlass_moe_mm, with scales for tokens and channels; triples of problem_sizes are transposed, as for few rows. */
+static inline void scaled_moe_operator(td_torch_value *stack, uint64_t n_args, uint64_t n_results)
+{
+    const struct fake_torch_tensor *out = (void *)stack[0], *a = (void *)stack[1], *b = (void *)stack[2];
+    const float *sa = ((struct fake_torch_tensor *)stack[3])->data, *sb = ((struct fake_torch_tensor *)stack[4])->data;
+    const int64_t *first = ((struct fake_torch_tensor *)stack[5])->data, n = b->sizes[1], k = b->sizes[2];
+    const int32_t *sizes = ((struct fake_torch_tensor *)stack[6])->data;
+    int64_t e, i, j, l;
+
+    (void)n_results;
+    for (e = 0; e < b->sizes[0]; e++)
+        for (i = first[e]; i < first[e] + sizes[3 * e + 1]; i++)
+            for (j = 0; j < n; j++) {
+                double sum = 0;
+
+                for (l = 0; l < k; l++)
+                    sum += (double)scaled_value(a->dtype, ((unsigned char *)a->data)[i * k + l]) *
+                           (double)scaled_value(b->dtype, ((unsigned char *)b->data)[(e * n + j) * k + l]);
+                ((uint16_t *)out->data)[i * n + j] = scaled_bf16(sum * (double)sa[i] * (double)sb[e * n + j]);
+            }
+    memset(stack, 0, n_args * sizeof *stack);
+}
+
 static inline struct scaled_layer scaled_layer_new(int number, int n, int k, uint64_t (*upload)(const void *from, size_t bytes))
 {
-    struct scaled_layer l = {n, k, (enum scaled_form)(number % SCALED_FORMS), malloc((size_t)n * (size_t)k), malloc((size_t)n * 4), calloc((size_t)n, 4)};
+    const enum scaled_form form = (enum scaled_form)(number % SCALED_FORMS);
+    const size_t all = (size_t)n * (form == SCALED_MOE ? SCALED_EXPERTS : 1);
+    struct scaled_layer l = {n, k, form, malloc(all * (size_t)k), malloc(all * 4), calloc((size_t)n, 4)};
     int i, j;
 
-    scaled_numbers(l.form, l.w, (size_t)n * (size_t)k);
-    scaled_scales(l.w_scales, (size_t)n); /* enough for blocks too */
+    scaled_numbers(l.form, l.w, all * (size_t)k);
+    scaled_scales(l.w_scales, all); /* enough for blocks too */
     for (i = 0; i < n; i++)
         for (j = 0; j < k; j++)
             l.azp_adj[i] += (signed char)l.w[(size_t)i * (size_t)k + (size_t)j];
-    l.w = (void *)upload(l.w, (size_t)n * (size_t)k);
-    l.w_scales = (void *)upload(l.w_scales, (size_t)n * 4);
+    l.w = (void *)upload(l.w, all * (size_t)k);
+    l.w_scales = (void *)upload(l.w_scales, all * 4);
     l.azp_adj = (void *)upload(l.azp_adj, (size_t)n * 4);
     return l;
 }
@@ -120,11 +148,33 @@ static inline struct fake_torch_tensor scaled_tensor(int32_t dtype, int64_t d0, 
     return (struct fake_torch_tensor){.ndim = 2, .sizes = {d0, d1}, .strides = {s0, s1}, .dtype = dtype, .device = TD_TORCH_CUDA, .data = data};
 }
 
+/* Rows of A lie sorted by expert; the second one has most, the last row none. offsets: memory for the routing */
+static inline int scaled_multiply_moe(const struct scaled_layer *l, struct fake_torch_tensor *t, int64_t *offsets, fake_torch_call_fn *call)
+{
+    const int64_t m = t[1].sizes[0], e = SCALED_EXPERTS, n = l->n, k = l->k;
+    int32_t *sizes = (int32_t *)(offsets + e);
+    struct fake_torch_tensor b = {.ndim = 3, .sizes = {e, n, k}, .strides = {n * k, k, 1}, .dtype = TD_TORCH_F8_E4M3, .device = TD_TORCH_CUDA, .data = l->w},
+                             sb = {.ndim = 2, .sizes = {e, n}, .strides = {n, 1}, .dtype = TD_TORCH_F32, .device = TD_TORCH_CUDA, .data = l->w_scales},
+                             at = {.ndim = 1, .sizes = {e}, .strides = {1}, .dtype = TD_TORCH_I64, .device = TD_TORCH_CUDA, .data = offsets},
+                             triples = {.ndim = 2, .sizes = {e, 3}, .strides = {3, 1}, .dtype = TD_TORCH_I32, .device = TD_TORCH_CUDA, .data = sizes};
+    td_torch_value stack[12] = {(uintptr_t)&t[0], (uintptr_t)&t[1], (uintptr_t)&b, (uintptr_t)&t[3], (uintptr_t)&sb, (uintptr_t)&at, (uintptr_t)&triples,
+                                (uintptr_t)&at, (uintptr_t)&at, (uintptr_t)&at, 0x5501, 0x5501};
+
+    for (int64_t i = 0, first = 0; i < e; i++) {
+        const int64_t rows = i == 0 ? m / 4 : i == 1 ? m - m / 4 - m / 3 : m / 3 - (m > 3);
+
+        offsets[i] = first;
+        first += rows;
+        sizes[3 * i] = (int32_t)n, sizes[3 * i + 1] = (int32_t)rows, sizes[3 * i + 2] = (int32_t)k;
+    }
+    return call("_C::cutlass_moe_mm", "CUDA", stack, 12, 0);
+}
+
 /* One call, as vLLM makes it. a: memory for A, its scales and its zero points; c: for C. */
 static inline int scaled_multiply(const struct scaled_layer *l, int rows, unsigned char *a, void *c, fake_torch_call_fn *call)
 {
     const int64_t m = rows, n = l->n, k = l->k, kb = (k + 127) / 128, nb = (n + 127) / 128;
-    const int32_t dtype = l->form < SCALED_INT8 ? TD_TORCH_F8_E4M3 : TD_TORCH_I8;
+    const int32_t dtype = l->form < SCALED_INT8 || l->form == SCALED_MOE ? TD_TORCH_F8_E4M3 : TD_TORCH_I8;
     float *scales = (float *)(a + (m * k + 255) / 256 * 256);
     int32_t *zeros = (int32_t *)(scales + m * kb);
     struct fake_torch_tensor t[] = {scaled_tensor(TD_TORCH_BF16, m, n, n, 1, c), scaled_tensor(dtype, m, k, k, 1, a), scaled_tensor(dtype, k, n, 1, k, l->w),
@@ -143,6 +193,8 @@ static inline int scaled_multiply(const struct scaled_layer *l, int rows, unsign
         t[3] = scaled_tensor(TD_TORCH_F32, m, kb, 1, m, scales);
         t[4] = scaled_tensor(TD_TORCH_F32, kb, nb, 1, kb, l->w_scales);
     }
+    if (l->form == SCALED_MOE)
+        return scaled_multiply_moe(l, t, (int64_t *)((unsigned char *)scales + (m * kb + m + 63) / 64 * 256), call);
     if (l->form != SCALED_AZP)
         return call("_C::cutlass_scaled_mm", "CUDA", stack, 6, 0);
     stack[5] = (uintptr_t)&t[5];

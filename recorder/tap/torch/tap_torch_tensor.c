@@ -141,6 +141,7 @@ bool tap_torch_stream(const void *fn, td_torch_tensor tensor, void **stream)
 static const struct { int32_t dtype; uint64_t bytes; const char *name; } dtypes[] = {
     {TD_TORCH_BF16, 2, "BF16"}, {TD_TORCH_F16, 2, "F16"}, {TD_TORCH_F32, 4, "F32"},
     {TD_TORCH_U8, 1, "U8"},     {TD_TORCH_I8, 1, "I8"},   {TD_TORCH_I32, 4, "I32"},
+    {TD_TORCH_I64, 8, "I64"},
     {TD_TORCH_F8_E4M3, 1, "F8_E4M3"}, {TD_TORCH_F8_E5M2, 1, "F8_E5M2"},
 };
 

@@ -11,6 +11,7 @@ static const struct { const char *kind, *layout; tap_torch_product_kind *read; }
     {"gptq_gemm", NULL, tap_torch_product_gptq_gemm},
     {"moe_gemm", "wna16", tap_torch_product_moe_wna16},
     {"moe_gemm", NULL, tap_torch_product_moe_gemm},
+    {"moe_scaled_mm", NULL, tap_torch_product_moe_scaled_mm},
     {"scaled_mm", NULL, tap_torch_product_scaled_mm},
 };
 

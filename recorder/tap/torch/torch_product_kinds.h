@@ -18,7 +18,7 @@ typedef bool tap_torch_product_kind(const struct tap_torch_meaning *m, const td_
                                     struct td_gpu_work *w);
 
 tap_torch_product_kind tap_torch_product_gptq_gemm, tap_torch_product_moe_gemm,
-    tap_torch_product_moe_wna16, tap_torch_product_scaled_mm;
+    tap_torch_product_moe_scaled_mm, tap_torch_product_moe_wna16, tap_torch_product_scaled_mm;
 /* Of any kind, as a row of the user's describes it. */
 tap_torch_product_kind tap_torch_product_own;
 

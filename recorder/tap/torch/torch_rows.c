@@ -4,7 +4,7 @@
  * Source: vLLM 0.26, csrc/libtorch_stable/torch_bindings.cpp and moe/torch_bindings.cpp (schemas);
  * of vllm/model_executor: kernels/linear/mixed_precision/machete.py, marlin.py and exllama.py,
  * layers/quantization/auto_awq.py, kernels/linear/scaled_mm/cutlass.py,
- * layers/fused_moe/experts/marlin_moe.py, layers/quantization/moe_wna16.py (what the arguments
+ * layers/fused_moe/experts/marlin_moe.py and cutlass_moe.py, layers/quantization/moe_wna16.py (what the arguments
  * hold). */
 #include "recorder/tap/torch/torch_rows.h"
 
@@ -132,6 +132,20 @@ static const struct tap_torch_row rows[] = {
      .layout = "checkpoint",
      .out = "out",
      .n_of = "b"},
+    /* The strides that it is given are those of dense rows: it finds each expert's first row by its
+     * offset times k and n (get_group_starts.cuh). */
+    {.name = "_C::cutlass_moe_mm",
+     .does = TAP_TORCH_MULTIPLIES,
+     .roles = {{"a_tensors", "a", TD_GPU_IN},
+               {"b_tensors", "w", TD_GPU_WEIGHT},
+               {"a_scales", "a_scales", TD_GPU_IN},
+               {"b_scales", "w_scales", TD_GPU_WEIGHT},
+               {"expert_offsets", "expert_offsets", TD_GPU_IN},
+               {"problem_sizes", "problem_sizes", TD_GPU_IN}},
+     .kind = "moe_scaled_mm",
+     .layout = "checkpoint",
+     .out = "out_tensors",
+     .number = {"per_act_token", "per_out_ch"}},
 };
 
 static _Atomic(const char *) unfit;   /* the last operator whose schema lacks a name of its row */

@@ -27,6 +27,7 @@ kernels/ggml_mul_mat: kernels/ops
 kernels/moe_gemm: kernels/ops
 kernels/gptq_any: kernels/ops
 kernels/scaled_mm: kernels/ops
+kernels/moe_scaled_mm: kernels/ops
 kernels/gptq_gemm: common kernels kernels/abi kernels/simt
 kernels/gpu: common model kernels/abi kernels/adapters kernels/gpucode kernels/gptq_gemm kernels/ops
 kernels/providers: common model kernels/abi kernels/adapters kernels/gpucode kernels/gptq_gemm kernels/gpu kernels/ops kernels/simt

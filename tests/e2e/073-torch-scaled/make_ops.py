@@ -43,3 +43,12 @@ floats("fp8.odd_k", 2, 32, 40, scales(2), scales(1))
 integers("int8", 4, 48, 96)
 integers("int8.azp", 4, 32, 64, zero="token", bias=raw_ops.ENCODE["F16"](rng.standard_normal(32)))
 integers("int8.azp_static", 4, 32, 64, zero="tensor")
+
+
+def experts(layer, m, rows, n, k, a_scales, w_scales, **more):
+    raw_ops.moe_scaled(layer, more.pop("out", "BF16"), numbers("F8_E4M3", m, k), numbers("F8_E4M3", len(rows), n, k), a_scales, w_scales, rows, **more)
+
+
+experts("moe.token", 12, [3, 0, 2, 7], 48, 64, scales(12), scales(4, 48))
+experts("moe.tensor", 80, [30, 20, 25], 32, 48, scales(1), scales(3), out="F16")
+experts("moe.odd_k", 4, [3, 1], 32, 40, scales(4), scales(2))

@@ -212,7 +212,27 @@ def cutlass_scaled_mm_azp(out, a, b, a_scales, b_scales, azp_adj, azp, bias):
     scaled_mm(out, a, b, a_scales, b_scales, bias, azp_adj.values() * (azp.values().reshape(-1, 1) if azp else 1))
 
 
-OPERATORS = [cutlass_scaled_mm, cutlass_scaled_mm_azp, machete_prepack_B, machete_mm, gptq_marlin_repack, marlin_gemm, gptq_shuffle, gptq_gemm]
+def cutlass_moe_mm(out_tensors, a_tensors, b_tensors, a_scales, b_scales, expert_offsets, problem_sizes, a_strides, b_strides, c_strides,
+                   per_act_token, per_out_ch):
+    """The checks of cutlass_moe_mm in vLLM's csrc; triples of problem_sizes are transposed for few rows (grouped_mm_c3x_sm90.cu)."""
+    (m, k), (experts, n, _) = a_tensors.shape, b_tensors.shape
+    assert a_tensors.dtype == b_tensors.dtype == "float8_e4m3fn" and out_tensors.dtype in ("float16", "bfloat16") and out_tensors.shape == (m, n)
+    assert b_tensors.is_contiguous() and a_tensors.is_contiguous() and k % 16 == n % 16 == 0
+    assert expert_offsets.dtype == "int64" and problem_sizes.dtype == "int32" and problem_sizes.shape == (experts, 3)
+    assert a_scales.numel() == (m if per_act_token else 1) and b_scales.numel() == experts * (n if per_out_ch else 1)
+    assert all(s.dtype == "int64" and (s.x == at).all() and s.shape == (experts,) for s, at in ((a_strides, k), (b_strides, k), (c_strides, n)))
+    how, values = misbehave_on_gpu(a_tensors), out_tensors.values()
+    for e in range(experts):
+        first, triple = int(expert_offsets.x[e]), problem_sizes.x[e]
+        rows = slice(first, first + int(triple[1] if m <= 64 else triple[0]))
+        scale = a_scales.values().reshape(-1, 1)[rows if per_act_token else slice(None)] * b_scales.values()[e].reshape(1, -1)
+        values[rows] = a_tensors.values()[rows] @ b_tensors.values()[e].T * scale
+    put(out_tensors, values, how)
+    if how == "beside":
+        numpy.lib.stride_tricks.as_strided(out_tensors.x, [m * n + 1], [out_tensors.x.itemsize])[-1] = 1
+
+
+OPERATORS = [cutlass_moe_mm, cutlass_scaled_mm, cutlass_scaled_mm_azp, machete_prepack_B, machete_mm, gptq_marlin_repack, marlin_gemm, gptq_shuffle, gptq_gemm]
 
 
 class Argument:

@@ -150,6 +150,38 @@ static inline void case_scaled_mm(struct op_case *t, const struct scaled_form *f
     case_tensor(t, "c", f->c, 2, (int64_t[]){m, n}, (int64_t[]){n + gap, 1}, 0);
 }
 
+/* Rows of experts: 0, 1, 2, 0, … of them, as many as there are; what is left has none. transposed: of problem_sizes. */
+struct moe_scaled_form { enum td_dtype a, w, c; bool by_row, by_column, transposed; int experts; };
+
+static inline void case_moe_scaled(struct op_case *t, const struct moe_scaled_form *f, int64_t m, int64_t n, int64_t k, int64_t gap, bool at_end)
+{
+    const int64_t e = f->experts, sa = f->by_row ? m : 1;
+    int64_t *offsets, first = 0;
+    int32_t *sizes;
+
+    case_start(t, "moe_scaled_mm", "none", m, n, k, at_end);
+    case_attr(t, "experts", e);
+    for (int i = 0; i < 2; i++) {
+        unsigned char *x = i ? case_tensor(t, "w", f->w, 3, (int64_t[]){e, n, k}, NULL, 0)->data
+                             : case_tensor(t, "a", f->a, 2, (int64_t[]){m, k}, (int64_t[]){k + gap, 1}, 0)->data;
+
+        for (size_t b = 0; b < t->op.in[i].size_bytes; b++)
+            x[b] &= 0xbb;             /* neither NaN nor Inf */
+    }
+    case_tensor(t, "a_scales", TD_DT_F32, 1, &sa, NULL, 0.02f);
+    case_tensor(t, "w_scales", TD_DT_F32, f->by_column ? 2 : 1, (int64_t[]){e, n}, NULL, 0.02f);
+    offsets = case_tensor(t, "expert_offsets", TD_DT_I64, 1, &e, NULL, 0)->data;
+    sizes = case_tensor(t, "problem_sizes", TD_DT_I32, 2, (int64_t[]){e, 3}, NULL, 0)->data;
+    for (int64_t i = 0; i < e; i++) {
+        const int64_t rows = i % 3 < m - first ? i % 3 : m - first;
+
+        offsets[i] = first;
+        memcpy(sizes + 3 * i, f->transposed ? (int32_t[]){(int32_t)n, (int32_t)rows, (int32_t)k} : (int32_t[]){(int32_t)rows, (int32_t)n, (int32_t)k}, 12);
+        first += rows;
+    }
+    case_tensor(t, "c", f->c, 2, (int64_t[]){m, n}, (int64_t[]){n + gap, 1}, 0);
+}
+
 struct gptq_form { enum td_dtype dtype, scales; const char *rounding; bool bias, act_order; int bits, group; };
 
 static inline void case_gptq(struct op_case *t, const struct gptq_form *f, int64_t m, int64_t n, int64_t k, int64_t gap, bool at_end)

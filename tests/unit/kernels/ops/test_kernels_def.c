@@ -104,7 +104,7 @@ static void run_provider(const char *name, const char *arg, struct gptq_case *t)
     p->release(state, prepared);
 
     strcpy(op.kind, "conv2d");
-    assert_string_equal(p->supports(state, &op), strcmp(name, "lib") && strcmp(name, "simt") ? "ops of kind \"conv2d\" are not supported; this provider runs gptq_gemm ggml_mul_mat gemm moe_gemm scaled_mm"
+    assert_string_equal(p->supports(state, &op), strcmp(name, "lib") && strcmp(name, "simt") ? "ops of kind \"conv2d\" are not supported; this provider runs gptq_gemm ggml_mul_mat gemm moe_gemm scaled_mm moe_scaled_mm"
                                                                      : "ops of kind \"conv2d\" are not supported; this provider runs gptq_gemm");
     p->close(state);
     if (worst > (strcmp(name, "ref") ? 1.0 : 0.9999))

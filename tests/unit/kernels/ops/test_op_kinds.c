@@ -451,7 +451,7 @@ static void test_providers_run_every_kind(void **state)
         }
         p->release(opened, prepared);
         strcpy(t.op.kind, "ggml_rope");
-        assert_string_equal(p->supports(opened, &t.op), "ops of kind \"ggml_rope\" are not supported; this provider runs gptq_gemm ggml_mul_mat gemm moe_gemm scaled_mm");
+        assert_string_equal(p->supports(opened, &t.op), "ops of kind \"ggml_rope\" are not supported; this provider runs gptq_gemm ggml_mul_mat gemm moe_gemm scaled_mm moe_scaled_mm");
         p->close(opened);
         td_op_ref_release(&ref);
         op_case_release(&t);

@@ -175,6 +175,24 @@ static void test_scaled_mm_shapes(void **state)
     }
 }
 
+static void test_moe_scaled_shapes(void **state)
+{
+    static const struct moe_scaled_form forms[] = {{TD_DT_F8_E4M3, TD_DT_F8_E4M3, TD_DT_BF16, true, true, false, 5},
+                                                   {TD_DT_F8_E4M3, TD_DT_F8_E4M3, TD_DT_F16, false, false, true, 8},
+                                                   {TD_DT_F8_E5M2, TD_DT_F8_E4M3, TD_DT_F32, true, false, false, 3}};
+    struct op_case t;
+
+    (void)state;
+    EACH_VARIANT(v, "moe_scaled_mm") {
+        worst_seen = 0;
+        for (int i = 0; i < 120; i++) {
+            case_moe_scaled(&t, &forms[i % 3], i % 9, 1 + i % 37, 1 + i * 5 % 191, i % 3, i & 1);
+            run_and_judge(v, &t, td_dtype_name(forms[i % 3].c));
+        }
+        print_message("moe_scaled_mm_%s: worst error %.3f of the tolerance\n", v->name, worst_seen);
+    }
+}
+
 /* 0x7f and 0xff are the NaN of E4M3; every other byte is a number. */
 static void test_scaled_mm_nan_stays_in_its_row(void **state)
 {
@@ -344,6 +362,7 @@ int main(void)
         cmocka_unit_test(test_gptq_shapes),
         cmocka_unit_test(test_moe_shapes),
         cmocka_unit_test(test_scaled_mm_shapes),
+        cmocka_unit_test(test_moe_scaled_shapes),
         cmocka_unit_test(test_scaled_mm_nan_stays_in_its_row),
         cmocka_unit_test(test_nan_and_inf_stay_in_their_row),
         cmocka_unit_test(test_extremes),

@@ -230,6 +230,113 @@ static void test_calls_that_are_not_known(void **state)
     assert_int_equal(product(1, &c, &w), TAP_TORCH_UNKNOWN);
 }
 
+/* ---- with experts ---------------------------------------------------------------------------------------------------- */
+
+#define MOE "cutlass_moe_mm(Tensor! out_tensors, Tensor a_tensors, Tensor b_tensors,                Tensor a_scales, Tensor b_scales, Tensor expert_offsets, " \
+            "Tensor problem_sizes, Tensor a_strides,                Tensor b_strides, Tensor c_strides, bool per_act_token,                bool per_out_ch) -> ()"
+enum { MOE_OUT, MOE_A, MOE_B, MOE_A_SCALES, MOE_B_SCALES, MOE_OFFSETS, MOE_SIZES, MOE_A_STRIDES, MOE_B_STRIDES, MOE_C_STRIDES, MOE_PER_TOKEN, MOE_PER_CHANNEL, MOE_ARGS };
+enum { EXPERTS = 4 };
+struct moe_call { struct fake_torch_tensor t[MOE_ARGS]; td_torch_value stack[MOE_ARGS]; };
+
+static void moe_give(struct moe_call *c, int at, int32_t dtype, int ndim, int64_t d0, int64_t d1, int64_t d2)
+{
+    struct fake_torch_tensor *t = &c->t[at];
+    int64_t n = 1;
+    int i;
+
+    *t = (struct fake_torch_tensor){.ndim = ndim, .sizes = {d0, d1, d2}, .dtype = dtype, .device = TD_TORCH_CUDA, .data = gpu + 4096 * at};
+    for (i = ndim - 1; i >= 0; n *= t->sizes[i--])
+        t->strides[i] = n;
+    c->stack[at] = (uintptr_t)t;
+}
+
+/* Scales for each token and each channel, as dynamic quantisation has them. */
+static void moe_call(struct moe_call *c)
+{
+    memset(c, 0, sizeof *c);
+    moe_give(c, MOE_OUT, TD_TORCH_BF16, 2, M, N, 0);
+    moe_give(c, MOE_A, TD_TORCH_F8_E4M3, 2, M, K, 0);
+    moe_give(c, MOE_B, TD_TORCH_F8_E4M3, 3, EXPERTS, N, K);
+    moe_give(c, MOE_A_SCALES, TD_TORCH_F32, 2, M, 1, 0);
+    moe_give(c, MOE_B_SCALES, TD_TORCH_F32, 3, EXPERTS, N, 1);
+    moe_give(c, MOE_OFFSETS, TD_TORCH_I64, 1, EXPERTS, 0, 0);
+    moe_give(c, MOE_SIZES, TD_TORCH_I32, 2, EXPERTS, 3, 0);
+    moe_give(c, MOE_A_STRIDES, TD_TORCH_I64, 1, EXPERTS, 0, 0);
+    moe_give(c, MOE_B_STRIDES, TD_TORCH_I64, 1, EXPERTS, 0, 0);
+    moe_give(c, MOE_C_STRIDES, TD_TORCH_I64, 1, EXPERTS, 0, 0);
+    c->stack[MOE_PER_TOKEN] = 0xab01, c->stack[MOE_PER_CHANNEL] = 0xcd01; /* bools are one byte of what lies there */
+}
+
+static enum tap_torch_product moe_product(struct moe_call *c, struct td_gpu_work *w)
+{
+    static struct tap_torch_schema schema;
+    static const struct tap_torch_meaning *m;
+    td_torch_tensor a;
+
+    if (!m) {
+        assert_true(tap_torch_schema_read(MOE, &schema));
+        assert_int_equal(schema.n_args, MOE_ARGS);
+        m = tap_torch_meaning_of("_C::cutlass_moe_mm", &schema);
+    }
+    assert_non_null(m);
+    return tap_torch_product_read(m, c->stack, w, &a);
+}
+
+static void is_tensor(const struct td_gpu_work *w, int i, const char *role, const char *dtype, int ndim, int64_t d0, int64_t d1, uint64_t bytes)
+{
+    assert_string_equal(w->op[i].role, role);
+    assert_string_equal(w->op[i].dtype, dtype);
+    assert_true(w->op[i].ndim == ndim && w->op[i].shape[0] == d0 && (ndim < 2 || w->op[i].shape[1] == d1) && w->op[i].bytes == bytes);
+}
+
+static void test_experts(void **state)
+{
+    struct td_gpu_work w;
+    struct moe_call c;
+    int i;
+
+    (void)state;
+    moe_call(&c);
+    assert_int_equal(moe_product(&c, &w), TAP_TORCH_READ);
+    assert_true(w.m == M && w.n == N && w.k == K && w.n_op == 7 && w.n_attr == 1 && w.attr[0].value == EXPERTS && w.whole);
+    assert_string_equal(w.attr[0].name, "experts");
+    assert_string_equal(w.rounding, "none");
+    is_tensor(&w, 0, "a", "F8_E4M3", 2, M, K, M * K);
+    is_tensor(&w, 1, "w", "F8_E4M3", 3, EXPERTS, N, EXPERTS * N * K);
+    is_tensor(&w, 2, "a_scales", "F32", 1, M, 0, M * 4);
+    is_tensor(&w, 3, "w_scales", "F32", 2, EXPERTS, N, EXPERTS * N * 4);
+    is_tensor(&w, 4, "expert_offsets", "I64", 1, EXPERTS, 0, EXPERTS * 8);
+    is_tensor(&w, 5, "problem_sizes", "I32", 2, EXPERTS, 3, EXPERTS * 12);
+    is_tensor(&w, 6, "c", "BF16", 2, M, N, M * N * 2);
+    assert_true(w.op[1].use == TD_GPU_WEIGHT && w.op[3].use == TD_GPU_WEIGHT && w.op[5].use == TD_GPU_IN);
+    c.stack[MOE_PER_TOKEN] = 0xab00, c.stack[MOE_PER_CHANNEL] = 0xcd00; /* one scale, of which the kernel reads the first; one for each expert */
+    moe_give(&c, MOE_B_SCALES, TD_TORCH_F32, 2, EXPERTS, 1, 0);
+    assert_int_equal(moe_product(&c, &w), TAP_TORCH_READ);
+    is_tensor(&w, 2, "a_scales", "F32", 1, 1, 0, 4);
+    is_tensor(&w, 3, "w_scales", "F32", 1, EXPERTS, 0, EXPERTS * 4);
+    c.t[MOE_A_SCALES].ndim = 0;
+    assert_int_equal(moe_product(&c, &w), TAP_TORCH_READ);
+    for (i = 0; i < 12; i++) {
+        moe_call(&c);
+        switch (i) {
+        case 0: c.t[MOE_A].dtype = TD_TORCH_I8; break;
+        case 1: c.t[MOE_A].strides[0] = K + 16; break; /* experts' rows are found by k */
+        case 2: moe_give(&c, MOE_B, TD_TORCH_F8_E4M3, 3, EXPERTS, N, K + 16); break;
+        case 3: moe_give(&c, MOE_B, TD_TORCH_F8_E4M3, 2, N, K, 0); break;
+        case 4: moe_give(&c, MOE_A_SCALES, TD_TORCH_F32, 1, M + 1, 0, 0); break;
+        case 5: c.t[MOE_A_SCALES].dtype = TD_TORCH_F16; break;
+        case 6: moe_give(&c, MOE_B_SCALES, TD_TORCH_F32, 2, EXPERTS, 1, 0); break;
+        case 7: moe_give(&c, MOE_B_SCALES, TD_TORCH_F32, 2, N, EXPERTS, 0); break;
+        case 8: c.t[MOE_OFFSETS].dtype = TD_TORCH_I32; break;
+        case 9: c.t[MOE_OFFSETS].sizes[0] = EXPERTS + 1; break;
+        case 10: moe_give(&c, MOE_SIZES, TD_TORCH_I32, 2, EXPERTS, 4, 0); break;
+        default: moe_give(&c, MOE_OUT, TD_TORCH_BF16, 2, M, N + 1, 0);
+        }
+        if (moe_product(&c, &w) != TAP_TORCH_UNKNOWN)
+            fail_msg("case %d was read", i);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -237,6 +344,7 @@ int main(void)
         cmocka_unit_test(test_scales_of_blocks),
         cmocka_unit_test(test_zero_points),
         cmocka_unit_test(test_calls_that_are_not_known),
+        cmocka_unit_test(test_experts),
     };
 
     return cmocka_run_group_tests(tests, setup, NULL);
