@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # accepted_pairs.sh - accept each planted bug in turn, and gate every other build: none may pass by that acceptance. The
 # accepted bug is gated again with other samples of its ops, and by another kernel of the CPU: it must stay accepted.
+# MODELS: the checkpoints of demo/checkpoints that are recorded
 # SPDX-License-Identifier: Apache-2.0
 set -u
 ROOT=$(cd "$(dirname "$0")/../.." && pwd)
@@ -11,7 +12,7 @@ cd "$(mktemp -d)" || exit 2
 bad=0 pairs=0 again=0 accepted=0
 port=$(free_port)
 demo_suite >suite.jsonl
-for checkpoint in ${CHECKPOINTS:-gptq4 gptq8 gptq4-act}; do
+for checkpoint in ${MODELS:-gptq4 gptq8 gptq4-act}; do
     [ -d "$ROOT/demo/checkpoints/$checkpoint" ] || continue
     "$BIN/record" -s "127.0.0.1:$port" -o "fx-$checkpoint" --suite suite.jsonl --repeat 1 --scores off --gemms all --run -- \
         "$BIN/demo-server" --model "$ROOT/demo/checkpoints/$checkpoint" --served-model-name demo --port "$port" >out 2>&1 || { cat out; exit 1; }

@@ -14,7 +14,7 @@ import sys
 import time
 
 sys.path.append(sys.path[0] + "/../..")
-from edit_fixture import edit, rewrite
+from edit_fixture import answers, edit, rewrite
 
 ROOT, BIN, O = os.environ["ROOT"], os.environ["BIN"], os.environ["O"]
 SUITE = [{"id": "one", "prompt": "a", "max_tokens": 8}, {"id": "two", "prompt": "b", "max_tokens": 8},
@@ -336,6 +336,37 @@ def case_logprobs():
 def case_alternatives():
     base, new = good()
     return absent("alternatives", base, rewrite(copy(new, "topless"), without("top", "top_k")))
+
+
+def case_asked():
+    """Answers to another request, equal by luck. What may differ: the model's name on another server, what a server was asked without."""
+    base, new = good()
+
+    def changed(name, **members):
+        return rewrite(copy(new, name), answers(lambda r: r["request"].update(members)))
+
+    def lacks(name, *members):
+        return rewrite(copy(new, name), answers(lambda r: [r["request"].pop(m, None) for m in members]))
+    for name, other in {"asked-prompt": {"prompt": "z", "messages": [{"role": "user", "content": "z"}]}, "asked-max": {"max_tokens": 9},
+                        "asked-warm": {"temperature": 1}, "asked-model": {"model": "z"}, "asked-more": {"stop": ["z"]}}.items():
+        assert absent("asked", base, changed(name, **other)) == "inconclusive", name
+    assert absent("asked", base, lacks("asked-less", "temperature")) == "inconclusive"
+    for member in "path", "method":
+        assert absent("asked", base, rewrite(copy(new, f"asked-{member}"), answers(lambda r: r.update({member: "GET"})))) == "inconclusive", member
+    assert absent("asked", base, rewrite(copy(new, "asked-nothing"), answers(lambda r: r.pop("request")))) == "inconclusive"
+    assert absent("asked", base, changed("asked-salt", seed=5, cache_salt="td-0000000000000000")).startswith("not found")
+    assert absent("asked", base, lacks("asked-bare", "stream_options", "return_token_ids", "return_tokens_as_token_ids", "cache_salt")).startswith("not found")
+    renamed = edit(changed("asked-named", model="other"), lambda m: (m["server"].update(model="other"), m["replay"].update(
+        served_as="other", recorded_model="fake")))
+    assert absent("asked", base, renamed).startswith("not found")
+    stars = rewrite(copy(new, "asked-stars"), answers(lambda r: "prompt" in r["request"] and r["request"].update(prompt="*")))
+    assert absent("asked", base, stars).startswith("not found")
+    assert record("asked-masked", "--no-text") == 0 and replay("asked-masked", "asked-masked-too") == 0
+    assert absent("asked", "asked-masked", "asked-masked-too").startswith("not found")
+    masked = rewrite(copy("asked-masked-too", "asked-masked-max"), answers(lambda r: r["request"].update(max_tokens=9)))
+    assert absent("asked", "asked-masked", masked) == "inconclusive"
+    assert absent("requests", base, rewrite(copy(new, "roles"), answers(lambda r: r.update(role="scores")))) == "inconclusive"
+    return absent("asked", base, changed("asked-two", n=2))
 
 
 def case_prompt_read():
