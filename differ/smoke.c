@@ -9,6 +9,7 @@
 #include <strings.h>
 
 #include "common/json.h"
+#include "differ/smoke_ids.h"
 #include "differ/stats.h"
 #include "differ/tokens.h"
 #include "wire/collapse.h"
@@ -367,6 +368,18 @@ static void check_scoring(const struct td_exchange *xs, size_t n_xs, struct td_s
     note_first(s, first, what);
 }
 
+/* The first answer whose token ids cannot be its own. */
+static void check_ids(const struct td_exchange *xs, size_t n_xs, int64_t vocab, struct td_smoke *s)
+{
+    char what[200];
+    const struct td_exchange *first = td_smoke_wrong_ids(xs, n_xs, vocab, what, sizeof what);
+
+    if (!first)
+        return;
+    s->verdict = TD_REGRESSED;
+    note_first(s, first, what);
+}
+
 /* ---- speed, verdict -------------------------------------------------------------------------- */
 
 static void measure_speed(const struct answer *all, size_t n, struct td_smoke *s)
@@ -389,7 +402,7 @@ static void measure_speed(const struct answer *all, size_t n, struct td_smoke *s
     free(rate);
 }
 
-void td_smoke_check(const struct td_exchange *xs, size_t n_xs, struct td_smoke *s)
+void td_smoke_check(const struct td_exchange *xs, size_t n_xs, int64_t vocab, struct td_smoke *s)
 {
     struct answer *all;
     size_t i, n;
@@ -407,6 +420,7 @@ void td_smoke_check(const struct td_exchange *xs, size_t n_xs, struct td_smoke *
         check_repeats(all, n, s);
         check_said(xs, n_xs, all, n, s);
         check_scoring(xs, n_xs, s);
+        check_ids(xs, n_xs, vocab, s);
         measure_speed(all, n, s);
     }
     if (s->prompts == 0 || !s->reached)

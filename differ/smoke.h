@@ -9,7 +9,8 @@
  *   - the server is not unsure of all that it writes
  *   - a greedy prompt that is sent twice gets the same answer, but for a close call
  *   - what a server said of its tokens while it answered, it says again when it reads them (where
- * it scores prompts) */
+ * it scores prompts)
+ *   - token ids can be those of the answers (smoke_ids.h) */
 #ifndef TD_DIFFER_SMOKE_H
 #define TD_DIFFER_SMOKE_H
 
@@ -34,8 +35,9 @@ struct td_smoke {
     char first[300];                  /* the first thing that is wrong */
 };
 
-/* xs : [n], the exchanges of the recording */
-void td_smoke_check(const struct td_exchange *xs, size_t n, struct td_smoke *out);
+/* xs    : [n], the exchanges of the recording
+ * vocab : how many tokens the server says that its model has; 0: it does not say */
+void td_smoke_check(const struct td_exchange *xs, size_t n, int64_t vocab, struct td_smoke *out);
 /* Append "smoke: ok 4/4 prompts, ttft p50 12 ms, 85 tok/s, model X". */
 void td_smoke_line(const struct td_smoke *s, const char *model, struct td_buf *out);
 

@@ -1,5 +1,8 @@
 /* smoke_report.c - one recording judged by absolute rules, as a report.
  * SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
 #include "differ/align.h"
 #include "differ/judge_pair.h"
 #include "differ/smoke.h"
@@ -144,6 +147,16 @@ static void check_plan(const struct td_side *side, struct td_smoke *s)
              (long long)seen, (long long)p.timed, td_fixture_state_words(m, words));
 }
 
+/* llama.cpp's "49152 vocab, 134515008 params, ..."; 0: not stated. */
+static int64_t vocab_of(const struct td_side *side)
+{
+    const char *meta = td_json_get_str(td_json_get(td_fixture_manifest(side->fx), "server"), "model_meta", "");
+    char *end;
+    const long long n = strtoll(meta, &end, 10);
+
+    return n > 0 && !strncmp(end, " vocab", 6) ? n : 0;
+}
+
 cJSON *td_judge_smoke(const char *recording)
 {
     struct td_buf text = TD_BUF_INIT(1 << 20);
@@ -155,7 +168,7 @@ cJSON *td_judge_smoke(const char *recording)
 
     if (td_side_open(recording, TD_NEW, 0, &side, &err))
         return broken_smoke(recording, &err);
-    td_smoke_check(side.xs, side.n_xs, &s);
+    td_smoke_check(side.xs, side.n_xs, vocab_of(&side), &s);
     check_plan(&side, &s);
     td_jw_init(&w, &text, false);
     write_report(&w, &s, &side, recording);

@@ -70,7 +70,7 @@ static struct world *sound(void)
 
 static enum td_verdict check(struct world *w)
 {
-    td_smoke_check(w->xs, w->n, &w->s);
+    td_smoke_check(w->xs, w->n, 0, &w->s);
     return w->s.verdict;
 }
 
