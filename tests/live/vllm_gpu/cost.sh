@@ -1,0 +1,18 @@
+# shellcheck shell=bash disable=SC2154
+# cost.sh - for vllm_gpu.sh: stages that measure what the tap costs.
+# SPDX-License-Identifier: Apache-2.0
+
+stage_start() {
+    [ -d "$WORK/model-8b" ] || "$PYTHON" "$HERE/random_gptq.py" "$WORK/model-8b" --hidden 4096 --ffn 14336 --layers "${LAYERS:-8}" || { wrong "start: no model"; return; }
+    vllm model-8b "$PORT" --enforce-eager
+    # shellcheck disable=SC2046 # a word each
+    "$PYTHON" "$HERE/server_start.py" "${PAIRS:-3}" "$PORT" "$WORK/start.server.log" $("$BIN/record" --tap-env | sed "s/^export //; s/'//g") \
+        -- "${COMMAND[@]}" 2>&1 | tee -a "$WORK/table.txt"
+    [ "${PIPESTATUS[0]}" = 0 ] || wrong start
+}
+
+stage_cost() {
+    need model4 model || return
+    PYTHON=$PYTHON MODEL=$WORK/model4 BIN=$BIN LIB=$LIB STREAMS=1 BENCH_SECONDS=${BENCH_SECONDS:-360} BENCH_KEEP=${BENCH_KEEP:-$WORK/cost} \
+        bash "$ROOT/bench/tap/run.sh" vllm_gpu "${ROUNDS:-120}" | tee -a "$WORK/table.txt"
+}

@@ -1,0 +1,39 @@
+# shellcheck shell=bash disable=SC2154
+# graphs.sh - for vllm_gpu.sh: stages with CUDA graphs.
+# SPDX-License-Identifier: Apache-2.0
+
+# vLLM's default: CUDA graphs. Small graphs only, so that the start takes less than a minute.
+stage_graphs() {
+    need model4 model || return
+    local sizes='{"cudagraph_capture_sizes":[1,2,4,8,16]}' backend
+    for backend in exllama marlin; do
+        RECORD=--graphs record_server "graphs-$backend" model4 --linear-backend $backend --compilation-config "$sizes"
+        grep -E '^(graphs|kernels| )' "$WORK/graphs-$backend.record.txt" | tee -a "$WORK/table.txt"
+        "$BIN/fixture" show "$WORK/graphs-$backend" ledger | grep -E 'ops|launches|steps' | tee -a "$WORK/table.txt"
+        expect 0 "graphs-$backend-cpu" gate "$WORK/graphs-$backend" --provider cpu --lanes ops
+    done
+    expect 0 graphs-exllama-own-library gate "$WORK/graphs-exllama" --build "$(library)" --lanes ops --only gemm_half_q_half
+    expect 0 graphs-marlin-own-library gate "$WORK/graphs-marlin" --build "$(library)" --lanes ops
+    grep -q 'all are bit-equal' "$WORK/graphs-marlin-own-library.txt" || wrong "graphs-marlin-own-library: not every output is bitwise the recorded one"
+    record_server graphs-unseen model4 --linear-backend exllama --compilation-config "$sizes"
+    grep -q 'whose GEMMs were not seen' "$WORK/graphs-unseen.record.txt" || wrong "graphs-unseen: the report does not name the graphs"
+}
+
+# vLLM at its defaults, seen by twins of its graphs. The server's answers are those of a server
+# without the tap.
+stage_twins() {
+    need model4 model || return
+    export TD_TAP_TWINS=1
+    EAGER='' operator_form twins-machete machete_mm
+    EAGER='' BACKEND=marlin operator_form twins-marlin marlin_gemm
+    EAGER='' torch_form twins-float none --bits 16 --bias
+    unset TD_TAP_TWINS
+    gate_server twins-untapped twins-machete model-twins-machete
+    [ $rc = 0 ] || wrong "twins-untapped: exit $rc, expected 0"
+}
+
+# What the copies in graphs cost: two servers side by side, asked in turn.
+stage_nodes() {
+    need model4 model || return
+    GRAPHS=1 TD_TAP_DIR=$WORK/run "$PYTHON" "$ROOT/bench/tap/nodes.py" "$PYTHON" "$WORK/model4" "$LIB/libtapedeck-tap.so" "${ROUNDS:-120}" | tee -a "$WORK/table.txt"
+}
