@@ -195,7 +195,7 @@ $(O)/tests/fuzz/fuzz_%: $(O)/tests/fuzz/fuzz_%.o $$(call parts,$$(OBJS_fuzz_$$*)
 	$(Q)$(if $(findstring fuzzer,$(SAN)),$(CXX) -fsanitize=fuzzer,$(CC)) $(TD_LDFLAGS) $^ -o $@ $(LDLIBS)
 
 fuzz-programs: $(FUZZ)
-fuzz: ## every parser under libFuzzer (MINUTES=20 each, ONLY=word; findings in build/fuzz)
+fuzz: ## every parser under libFuzzer (MINUTES=20 each, FUZZ_JOBS=1 at a time, ONLY=word; findings in build/fuzz)
 	@$(MAKE) -s fuzz-programs CC=clang SAN=fuzzer-no-link,address,undefined O=build/fuzz
 	@O=$(abspath build/fuzz) bash tests/fuzz/run.sh '$(or $(MINUTES),20)' $(ONLY)
 
@@ -248,7 +248,7 @@ demo: ## the main job on the embedded server: record, break a kernel, replay, an
 	@$(MAKE) --no-print-directory -s -j"$$(nproc)" all $(LIB)/bugs/fp16_overflow/libtdkernels.so
 	@BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) bash demo/run.sh
 
-torture: all tests ## the long tests: calls that fail, kills, soak, fuzz, lint (TORTURE=word; hours)
+torture: all tests ## the long tests: failing calls, kills, soak, fuzz, lint (an hour; SCALE=N: N times as much; TORTURE=word)
 	@BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) O=$(abspath $(O)) bash tests/torture/run.sh $(TORTURE)
 
 lint: ## cppcheck, gcc -fanalyzer and clang-tidy over every C file (ONLY=word; 40 minutes)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """lint.py [WORD] - cppcheck, gcc -fanalyzer and clang-tidy over every C file of the product (or those whose path holds WORD).
+lint.py --part I/N - over each Nth file, from the Ith (0) on.
 
 `make lint` calls this. A finding is mended, or it has a row in accepted.txt beside this script with the reason why it is none;
 a row is for all findings of one check in one file. A finding without a row fails, and so does a row of a file that was read
@@ -88,13 +89,14 @@ def accepted():
 
 
 def main():
-    word = sys.argv[1] if len(sys.argv) > 1 else ''
+    part = sys.argv[2].split('/') if sys.argv[1:2] == ['--part'] else ['0', '1']
+    word = sys.argv[1] if len(sys.argv) == 2 else ''
     missing = [t for t in TOOLS if not shutil.which(t)]
     if missing:
         print('lint: missing: %s (Debian: apt-get install %s)' % (', '.join(missing), ' '.join(missing)), file=sys.stderr)
         return 2
     files = subprocess.run(['git', 'ls-files', *['%s/*.c' % f for f in FOLDERS]], cwd=ROOT, capture_output=True, text=True).stdout.split()
-    files = [f for f in files if word in f]
+    files = [f for f in files if word in f][int(part[0])::int(part[1])]
     jobs = [(t, f) for t in TOOLS for f in files]
     findings = set()
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -105,7 +107,7 @@ def main():
     rows = accepted()
     count = collections.Counter(f[:3] for f in findings)
     bad = sorted(f for f in findings if f[:3] not in rows)
-    stale = [r for r in rows if r not in count and (not word or r[1] in files)]
+    stale = [r for r in rows if r not in count and (not word and part[1] == '1' or r[1] in files)]
     for tool, path, check, line, text in bad:
         print('%s:%d: %s: %s [%s]' % (path, line, tool, text, check))
     for row in stale:
