@@ -85,7 +85,19 @@ static int number_of(const char *name)
     return strcmp(name, TD_MANIFEST_NAME) ? -1 : TD_FILE_COUNT;
 }
 
-/* Is an entry one that a writer leaves which is killed before it has written anything? */
+/* Is it a lock whose writing was cut: the first bytes of one? A whole one is known by its members. */
+static bool is_torn_lock(const char *path)
+{
+    static const char BEGIN[] = "{\"program\":";
+    struct td_buf b = TD_BUF_INIT(NOTE_MAX);
+    size_t n = sizeof BEGIN - 1;
+    bool torn = !td_fs_read_member(path, NOTE_MAX, &b, NULL) && !memcmp(td_buf_str(&b), BEGIN, b.len < n ? b.len : n);
+
+    td_buf_release(&b);
+    return torn;
+}
+
+/* Is an entry one that a writer leaves which is killed before it has written anything, or amid its lock? */
 static bool is_empty(const char *dir, const char *name)
 {
     char path[TD_PATH_MAX];
@@ -95,7 +107,8 @@ static bool is_empty(const char *dir, const char *name)
         return true;
     return (number_of(name) >= 0 || !strcmp(name, TD_FIXTURE_LOCK_NAME) || td_temp_is(name)) &&
            !td_fs_join(path, sizeof path, dir, name, NULL) && !lstat(path, &st) &&
-           S_ISREG(st.st_mode) && (!st.st_size || td_temp_is(name));
+           S_ISREG(st.st_mode) &&
+           (!st.st_size || td_temp_is(name) || (!strcmp(name, TD_FIXTURE_LOCK_NAME) && is_torn_lock(path)));
 }
 
 static bool holds_nothing(const char *dir)

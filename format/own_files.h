@@ -21,8 +21,8 @@ enum td_own {
 enum td_own td_own_file(const char *path, int file, struct td_error *err);
 
 /* Is that the folder of a fixture? So it is when a file of ours is in it, or the lock or the notes of
- * a program that was killed, or when nothing is in it but empty files of a fixture's names, or nothing
- * at all: what a writer leaves that was killed at once. TD_OK; `code` when it is another folder, in
+ * a program that was killed, or when nothing is in it but empty files of a fixture's names and the
+ * first bytes of a lock, or nothing at all: what a writer leaves that was killed at once. TD_OK; `code` when it is another folder, in
  * which nothing must be written: the sentence says what to name instead. What cannot be read is
  * TD_EIO or TD_ECORRUPT. */
 int td_own_folder(const char *dir, int code, struct td_error *err);
