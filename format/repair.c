@@ -10,6 +10,7 @@
 
 #include "common/clock.h"
 #include "common/json.h"
+#include "common/out_of_memory.h"
 #include "common/temp_file.h"
 #include "format/fixture_folder.h"
 #include "format/own_files.h"
@@ -164,7 +165,8 @@ static int save_repaired_manifest(struct repair *r, struct td_error *err)
     td_manifest_put_i64(note, "cut_bytes", sum.cut_bytes);
     if (*r->failure)
         cJSON_AddStringToObject(note, "failure", r->failure);
-    return td_manifest_save(r->dir, r->manifest, err);
+    rc = td_out_of_memory_check(r->dir, err);
+    return rc ? rc : td_manifest_save(r->dir, r->manifest, err);
 }
 
 /* ---- all together ---------------------------------------------------------------------------- */

@@ -326,8 +326,10 @@ static void stop_thread(struct td_writer *w)
     pthread_join(w->thread, NULL);
 }
 
+/* A manifest that found no memory is not written: the folder is then that of a writer that was killed. */
 static int save_manifest(struct td_writer *w, const char *state, struct td_error *err)
 {
+    const unsigned failed_before = td_out_of_memory_count();
     cJSON *m = start_of_manifest(w, true), *ledger = cJSON_AddObjectToObject(m, "ledger"), *c, *s;
     struct td_file_fact f = {w->pack.size, w->index.n, w->index.n, td_sink_digest(&w->pack)};
     int i, rc;
@@ -347,7 +349,8 @@ static int save_manifest(struct td_writer *w, const char *state, struct td_error
     }
     while ((s = cJSON_DetachItemFromArray(w->facts, 0)))
         cJSON_AddItemToObject(m, s->string, s);
-    rc = td_manifest_save(w->dir, m, err);
+    rc = td_out_of_memory_count() != failed_before ? td_out_of_memory_check(w->dir, err)
+                                                   : td_manifest_save(w->dir, m, err);
     cJSON_Delete(m);
     return rc;
 }

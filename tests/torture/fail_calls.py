@@ -143,7 +143,7 @@ def folder_contents(path):
         manifest = json.load(f)
     facts = {(x['section'], x['key']) for x in lines_of(path, 'ledger') if 'section' in x}
     streams = [str(file['records']) for name, file in sorted(manifest['files'].items()) if not name.startswith('ledger')]
-    return (*streams, str(len(facts)), str(len(manifest['ledger'])))
+    return (*streams, str(len(facts)), str(len(manifest.get('ledger', {}))))
 
 
 def contents(scenario, path):

@@ -14,6 +14,8 @@
 #include <cmocka.h>
 
 #include "common/fs.h"
+#include "common/out_of_memory.h"
+#include "format/manifest.h"
 #include "tests/unit/format/format_sample.h"
 
 static char root[64];
@@ -364,12 +366,57 @@ static void test_no_text(void **state)
     td_buf_release(&b);
 }
 
+/* ---- without memory -------------------------------------------------------------------------------------------------- */
+
+static int until_failure; /* allocations of cJSON until one fails; 0: none will */
+
+static void *fails_once(size_t n)
+{
+    if (!until_failure || --until_failure)
+        return malloc(n);
+    td_out_of_memory_note();
+    return NULL;
+}
+
+/* Whichever allocation of the manifest fails: there is none, or a whole one that says failed. The last test, for what failed in
+ * this process is counted. */
+static void test_manifest_without_memory(void **state)
+{
+    cJSON_Hooks hooks = {fails_once, free};
+    struct td_error err = {0};
+    struct td_writer *w;
+    char dir[90], manifest[120];
+    int n, rc;
+
+    (void)state;
+    for (n = 1; n < 1000 && !until_failure; n++) {
+        cJSON *m;
+
+        snprintf(dir, sizeof dir, "%s/memory-%d", root, n);
+        snprintf(manifest, sizeof manifest, "%s/%s", dir, TD_MANIFEST_NAME);
+        assert_int_equal(td_writer_create(dir, NULL, &w, &err), TD_OK);
+        until_failure = n;
+        cJSON_InitHooks(&hooks);
+        rc = td_writer_close(w, "complete", &err);
+        cJSON_InitHooks(NULL);
+        assert_int_equal(rc, TD_ENOMEM);
+        td_error_clear(&err);
+        if (!td_fs_exists(manifest))
+            continue;
+        m = td_json_load_member(manifest, 1 << 20, NULL);
+        assert_string_equal(td_json_get_str(m, "state", ""), "failed");
+        assert_int_equal(cJSON_GetArraySize(td_json_get(m, "files")), TD_FILE_COUNT);
+        cJSON_Delete(m);
+    }
+    assert_true(n > 50 && until_failure);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_roundtrip), cmocka_unit_test(test_refusals), cmocka_unit_test(test_threads),
         cmocka_unit_test(test_pause), cmocka_unit_test(test_large), cmocka_unit_test(test_facts),
-        cmocka_unit_test(test_no_text),
+        cmocka_unit_test(test_no_text), cmocka_unit_test(test_manifest_without_memory),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
