@@ -249,7 +249,8 @@ static void word_in_words(const char *word, int n, char *out, size_t size)
                  {"weight-f16", "weights are rounded to F16 (weight-f16)"},
                  {"zero-bf16", "scaled zero points, then weights, are rounded to BF16 (zero-bf16)"},
                  {"zero-f16", "scaled zero points, then weights, are rounded to F16 (zero-f16)"},
-                 {"bias-after", "the product is rounded before the bias is added (bias-after)"}};
+                 {"bias-after", "the product is rounded before the bias is added (bias-after)"},
+                 {"sum-e8m13", "sums are kept with 13 bits of fraction (sum-e8m13)"}};
     size_t i;
 
     for (i = 0; i < sizeof known / sizeof known[0]; i++)
@@ -292,11 +293,12 @@ void td_op_rounding_change(const char *now, const char *was, char *out, size_t n
 static bool rounds_weights_at_most(const char *rounding)
 {
     return !strncmp(rounding, "none", 4) || !strncmp(rounding, "weight-", 7) ||
-           !strncmp(rounding, "zero-", 5) || !strncmp(rounding, "bias-after", 10);
+           !strncmp(rounding, "zero-", 5) || !strncmp(rounding, "bias-after", 10) ||
+           !strncmp(rounding, "sum-", 4);
 }
 
 /* An op that is right by its own format, but the baseline has another one. How weights are rounded
- * to 16 bits, and when a bias is added, is the kernel's own matter: it is noted. Any other change is undecided, unless the
+ * to 16 bits, how sums are kept, and when a bias is added, is the kernel's own matter: it is noted. Any other change is undecided, unless the
  * policy accepts it. */
 static bool decide_format(struct td_judged_op *op, const struct td_op_error *base,
                           const struct td_policy *policy)

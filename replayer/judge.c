@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "replayer/judge_order.h"
+
 /* One line per output dtype that can be judged; a kind may have its own line before the general one (kind NULL).
  * floor: the score under which no difference is ever called worse. An honest float32 accumulation scores at most about 1
  * by construction; 4 leaves room for one more rounding of the result (split-K partial sums kept in the output's dtype).
@@ -61,8 +63,7 @@ int64_t td_judge_offset(const struct td_tensor *out, int64_t i, int64_t j)
     return at;
 }
 
-/* Every element must lie inside the image; strides come from a file. */
-static int check_image(const struct td_op_ref *ref, const struct td_tensor *out, struct td_error *err)
+int td_judge_check_image(const struct td_op_ref *ref, const struct td_tensor *out, struct td_error *err)
 {
     int64_t last = 0;
     int d;
@@ -289,9 +290,10 @@ int td_judge_output(const struct td_op_ref *ref, const struct td_tensor *out, co
     struct sums s = {.tiles_across = across};
 
     memset(res, 0, sizeof *res);
+    res->in_order = td_judge_ref_is_ordered(ref);
     res->repeats = n_images;
     res->total = judged * ref->cols;
-    if (check_image(ref, out, err))
+    if (td_judge_check_image(ref, out, err))
         return err ? err->code : TD_EINVAL;
     s.row = calloc((size_t)(ref->rows + ref->cols + down * across + 1), sizeof *s.row);
     if (!s.row)

@@ -36,8 +36,13 @@ struct td_judge_result {
     int repeats;
     int64_t unstable;                   /* elements that are not bitwise equal in all repeats */
     int odd_runs;                       /* repeats whose output is not the most frequent one */
+    bool in_order;                      /* held against ref->ordered (judge_order.h) */
     double spread;                      /* worst (max - min over repeats) / denominator */
 };
+
+/* Must every element of an output lie inside its image, and has it those of the reference? (Strides
+ * come from a file.) TD_EINVAL. */
+int td_judge_check_image(const struct td_op_ref *ref, const struct td_tensor *out, struct td_error *err);
 
 /* Judge one output, the first of n_images, and the spread over all of them.
  *   ref    : borrowed; rows x cols elements

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "kernels/ops/op_kinds.h"
+#include "replayer/judge_order.h"
 #include "replayer/op_compare.h"
 #include "replayer/op_judge_json.h"
 #include "replayer/poison.h"
@@ -65,9 +66,10 @@ static int find_place(struct td_op_item *it, const struct td_op_ref *ref, struct
                                &it->place, err);
 }
 
-static int judge_candidate(struct td_op_item *it, const struct td_op_ref *ref, struct td_error *err)
+static int judge_candidate(struct td_op_item *it, const struct td_op_ref *made, struct td_error *err)
 {
     const struct td_tensor *out = &it->call.out;
+    const struct td_op_ref view = td_judge_ref_of(made, out, it->candidate.images[0]), *ref = &view;
     int rc = td_judge_output(ref, out, (const void *const *)it->candidate.images, it->candidate.repeats, &it->limits,
                              &it->e_candidate, err);
 
@@ -94,11 +96,15 @@ static int judge_item(struct td_op_item *it, const struct td_op_ref *const ref[N
     if (ref[RECORDED])
         it->format_cost = td_judge_format_cost(ref[RECORDED]);
     if (it->recorded && ref[RECORDED]) {
-        rc = td_judge_output(ref[RECORDED], out, &it->recorded, 1, &it->limits, &it->e_recorded, err);
+        const struct td_op_ref view = td_judge_ref_of(ref[RECORDED], out, it->recorded);
+
+        rc = td_judge_output(&view, out, &it->recorded, 1, &it->limits, &it->e_recorded, err);
         it->judged_recorded = !rc;
     }
     if (!rc && it->baseline.repeats && ref[BASELINE]) {
-        rc = td_judge_output(ref[BASELINE], out, (const void *const *)it->baseline.images, it->baseline.repeats, &it->limits,
+        const struct td_op_ref view = td_judge_ref_of(ref[BASELINE], out, it->baseline.images[0]);
+
+        rc = td_judge_output(&view, out, (const void *const *)it->baseline.images, it->baseline.repeats, &it->limits,
                              &it->e_baseline, err);
         it->judged_baseline = !rc;
     }

@@ -101,6 +101,7 @@ int td_reference_batch_compute(const struct td_op_kind *kind, const struct td_op
         refs[i].r1 += at;
         refs[i].mag += at;
         refs[i].slack = all->slack ? all->slack + at : NULL;
+        refs[i].ordered = all->ordered ? all->ordered + at : NULL;
         at += rows * all->cols;
     }
     return rc;

@@ -262,6 +262,8 @@ enum { TD_CUDA_GRAPH_UPLOAD = 2, TD_CUDA_GRAPH_DEVICE_LAUNCH = 4 };
                                                 const void **edges, size_t *n)) \
     X(cuDeviceGetCount, device_count, (int *n)) \
     X(cuCtxGetCurrent, ctx_current, (void **context)) \
+    X(cuCtxGetDevice, ctx_device, (int *device)) \
+    X(cuDeviceGetAttribute, device_attribute, (int *value, int attribute, int device)) \
     X(cuDevicePrimaryCtxGetState, primary_state, (int device, unsigned *flags, int *active)) \
     X(cuMemGetAddressRange_v2, address_range, (uint64_t *base, size_t *bytes, uint64_t address))
 

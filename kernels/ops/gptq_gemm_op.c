@@ -36,7 +36,7 @@ int td_gptq_op_read_rounding(const struct td_op_call *op, struct td_gptq_op *x, 
     static const char *const names[] = {"none",       "uint8-token", "weight-bf16",
                                         "weight-f16", "zero-bf16",   "zero-f16"};
     struct td_op_rounding r;
-    const bool read = td_op_rounding_read(op->act_rounding, &r);
+    const bool read = td_op_rounding_read(op->act_rounding, &r) && !r.sums_cut;
 
     x->bias_after = r.bias_after && td_op_in(op, "bias");
     for (x->rounding = TD_GPTQ_NONE; read && x->rounding < TD_GPTQ_UNKNOWN; x->rounding++)

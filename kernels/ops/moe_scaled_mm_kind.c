@@ -8,6 +8,7 @@
 #include "kernels/ops/moe_scaled_mm_op.h"
 #include "kernels/ops/op_check.h"
 #include "kernels/ops/op_kind.h"
+#include "kernels/ops/scaled_mm_cut.h"
 #include "kernels/ops/scaled_mm_ref.h"
 
 static int check_moe_scaled_mm(const struct td_op_call *op, struct td_error *err)
@@ -22,12 +23,14 @@ static int multiply_expert(const struct td_moe_scaled_mm *x, int64_t e, struct t
                            struct td_error *err)
 {
     const struct td_scaled_mm o = td_moe_scaled_mm_expert(x, e);
-    const int64_t first = td_moe_scaled_mm_first(x, e);
+    const int64_t first = td_moe_scaled_mm_first(x, e), at = first * o.n;
+    int rc;
 
     if (!o.m)
         return 0;
     memset(ref->unjudged + first, 0, (size_t)o.m);
-    return td_scaled_mm_ref(&o, ref->r0 + first * o.n, ref->mag + first * o.n, err);
+    rc = td_scaled_mm_ref(&o, ref->r0 + at, ref->mag + at, err);
+    return rc || !o.sums_cut ? rc : td_scaled_mm_cut(&o, ref->r0 + at, ref->ordered + at, ref->slack + at, err);
 }
 
 static int compute_moe_scaled_mm_reference(const struct td_op_call *op, struct td_op_ref *ref,
@@ -47,6 +50,8 @@ static int compute_moe_scaled_mm_reference(const struct td_op_call *op, struct t
         rc = td_fail(err, TD_ENOMEM, "moe_scaled_mm: out of memory for the reference");
     else
         memset(ref->unjudged, 1, (size_t)x.all.m);
+    if (!rc && x.all.sums_cut)
+        rc = td_op_ref_new_ordered(ref, err);
     memset(ref->r0, 0, results * sizeof *ref->r0);
     memset(ref->mag, 0, results * sizeof *ref->mag);
     for (int64_t e = 0; !rc && e < x.experts; e++)

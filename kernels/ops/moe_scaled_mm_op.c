@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/ops/op_check.h"
+#include "kernels/ops/op_rounding.h"
 
 #define FLOATS_8 (TD_DT_BIT(TD_DT_F8_E4M3) | TD_DT_BIT(TD_DT_F8_E5M2))
 
@@ -14,8 +15,10 @@ static int check_unknown(const struct td_op_call *op, struct td_error *err)
 {
     static const char *const roles[] = {"a",        "w",              "a_scales",
                                         "w_scales", "expert_offsets", "problem_sizes"};
+    struct td_op_rounding rounding;
 
-    if (op->act_rounding[0] && strcmp(op->act_rounding, "none"))
+    if (!td_op_rounding_read(op->act_rounding, &rounding) || rounding.bias_after ||
+        strcmp(rounding.factors, "none"))
         return td_fail(err, TD_EUNSUPPORTED, "%s: the rounding \"%s\" is not known", op->kind,
                        op->act_rounding);
     for (int t = 0; t < op->n_in; t++) {
@@ -75,11 +78,13 @@ static int read_activations(const struct td_op_call *op, struct td_moe_scaled_mm
                             struct td_error *err)
 {
     struct td_scaled_mm *o = &x->all;
+    struct td_op_rounding r;
     const void *a = NULL;
     int rc = td_op_check_in(op, &(struct td_op_expect){"a", FLOATS_8, 2, o->m, o->k}, &o->lda, &a, err);
 
     if (rc)
         return rc;
+    o->sums_cut = td_op_rounding_read(op->act_rounding, &r) && r.sums_cut;
     o->a = a, o->a_dtype = td_op_in(op, "a")->dtype;
     o->c = op->out.data, o->c_dtype = op->out.dtype;
     return td_op_check_tensor(op, &op->out, &(struct td_op_expect){"c", TD_DT_FLOATS, 2, o->m, o->n},

@@ -15,7 +15,7 @@
  *                    the transpose
  *   c              : [m, n] F16, BF16 or F32, rows ldc apart
  * All but a and c are dense. A row that no expert has is not computed: what C holds there is what
- * was there before, and it is not judged. R1 is R0, as of scaled_mm.
+ * was there before, and it is not judged. Roundings as of scaled_mm.
  *
  * Source of the meaning: vLLM 0.26, csrc/libtorch_stable/quantization/w8a8/cutlass/moe/
  * grouped_mm_c3x.cuh, get_group_starts.cuh and grouped_mm_c3x_sm90.cu. */

@@ -33,6 +33,7 @@ void td_op_ref_release(struct td_op_ref *ref)
     free(ref->r0);
     free(ref->mag);
     free(ref->slack);
+    free(ref->ordered);
     free(ref->unjudged);
     memset(ref, 0, sizeof *ref);
 }

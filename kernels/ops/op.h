@@ -55,10 +55,13 @@ const struct td_tensor *td_op_in(const struct td_op_call *op, const char *role);
  *   mag : |A| * |W| of r1, the magnitude that bounds the rounding error of any summation order
  *   slack : the error that a declared rounding on the way from the sums to c explains, besides those
  *         that mag and the rounding of c explain; NULL: there is none
+ *   ordered : what a kernel whose declared rounding depends on the order of its sums gives in the
+ *         order that is expected of it, before c is rounded; NULL: the rounding does not. An output
+ *         that was added in this order is held against it, any other against r1 and slack
  * An element of r whose inputs hold NaN or Inf is NaN or Inf as IEEE double arithmetic gives it. */
 struct td_op_ref {
     int64_t rows, cols, inner;       /* inner = K, the number of products in an element */
-    double *r0, *r1, *mag, *slack;
+    double *r0, *r1, *mag, *slack, *ordered;
     unsigned char *unjudged;         /* [rows] 1: the op does not compute this row, whose r0, r1 and mag
                                         are 0; NULL: it computes all */
 };

@@ -144,14 +144,26 @@ int td_op_ref_new(struct td_op_ref *ref, int64_t rows, int64_t cols, int64_t inn
     return td_fail(err, TD_ENOMEM, "out of memory for a reference of %lld x %lld", (long long)rows, (long long)cols);
 }
 
-int td_op_ref_new_slack(struct td_op_ref *ref, struct td_error *err)
+static int add_zeros(const struct td_op_ref *ref, double **to, struct td_error *err)
 {
     const size_t count = (size_t)ref->rows * (size_t)ref->cols + 1;
 
-    if (td_memory_room(count * sizeof *ref->slack, "the slack of a reference", err))
+    if (td_memory_room(count * sizeof **to, "a part of a reference", err))
         return TD_ENOMEM;
-    ref->slack = calloc(count, sizeof *ref->slack);
-    return ref->slack ? 0 : td_fail(err, TD_ENOMEM, "out of memory for the slack of a reference");
+    *to = calloc(count, sizeof **to);
+    return *to ? 0 : td_fail(err, TD_ENOMEM, "out of memory for a part of a reference");
+}
+
+int td_op_ref_new_slack(struct td_op_ref *ref, struct td_error *err)
+{
+    return add_zeros(ref, &ref->slack, err);
+}
+
+int td_op_ref_new_ordered(struct td_op_ref *ref, struct td_error *err)
+{
+    const int rc = add_zeros(ref, &ref->slack, err);
+
+    return rc ? rc : add_zeros(ref, &ref->ordered, err);
 }
 
 double td_op_rounding_error(enum td_dtype dtype, double x)
@@ -177,6 +189,8 @@ void td_op_ref_add_bias(struct td_op_ref *ref, const struct td_tensor *bias)
         ref->r0[e] += b;
         if (ref->r1 != ref->r0)
             ref->r1[e] += b;
+        if (ref->ordered)
+            ref->ordered[e] += b;
         ref->mag[e] += fabs(b);
     }
 }

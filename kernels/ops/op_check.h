@@ -42,13 +42,14 @@ int64_t td_op_span_bytes(const struct td_tensor *t);
  * own_r1 : R1 differs from R0 and has memory of its own. TD_ENOMEM, TD_ELIMIT. */
 #define TD_OP_REF_MAX ((int64_t)1 << 31)
 int td_op_ref_new(struct td_op_ref *ref, int64_t rows, int64_t cols, int64_t inner, bool own_r1, struct td_error *err);
-/* Give *ref a slack of 0 everywhere. TD_ENOMEM. */
+/* Give *ref a slack of 0 everywhere; such a slack and such an ordered. TD_ENOMEM. */
 int td_op_ref_new_slack(struct td_op_ref *ref, struct td_error *err);
+int td_op_ref_new_ordered(struct td_op_ref *ref, struct td_error *err);
 /* The error of one rounding of x to dtype, at most: for slack. */
 double td_op_rounding_error(enum td_dtype dtype, double x);
 /* r1 is what the kernel rounds to dtype before more is done to it: allow for that in slack. */
 void td_op_ref_allow_rounding(struct td_op_ref *ref, enum td_dtype dtype);
-/* Add bias [cols] to r0 and r1, and its magnitude to mag. NULL: do nothing. */
+/* Add bias [cols] to r0, r1 and ordered, and its magnitude to mag. NULL: do nothing. */
 void td_op_ref_add_bias(struct td_op_ref *ref, const struct td_tensor *bias);
 
 #endif

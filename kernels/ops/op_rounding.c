@@ -22,6 +22,8 @@ static bool read_word(const char *at, size_t n, struct td_op_rounding *r)
 {
     if (is_word(at, n, "bias-after"))
         return set_once(&r->bias_after);
+    if (is_word(at, n, "sum-e8m13"))
+        return set_once(&r->sums_cut);
     if (!n || n >= sizeof r->factors || r->factors[0])
         return false;
     snprintf(r->factors, sizeof r->factors, "%.*s", (int)n, at);

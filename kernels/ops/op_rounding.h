@@ -4,7 +4,8 @@
  * A declaration is one or more words, joined by '+' (docs/format.md, "Roundings"):
  *   none, q8_0, weight-f16 ...  what is rounded before the product, of A or W; left out: nothing
  *   bias-after                  the product is rounded to c's type, then the bias is added, and the
- *                               result rounded again */
+ *                               result rounded again
+ *   sum-e8m13                   sums are kept with 13 bits of fraction (cut_sums.h) */
 #ifndef TD_KERNELS_OPS_OP_ROUNDING_H
 #define TD_KERNELS_OPS_OP_ROUNDING_H
 
@@ -14,7 +15,7 @@
 
 struct td_op_rounding {
     char factors[TD_OP_MAX_ROUNDING]; /* what is rounded before the product; "none" */
-    bool bias_after;
+    bool bias_after, sums_cut;
 };
 
 /* Take a declaration apart; "" is "none". False: a word is empty or comes twice, or there are two

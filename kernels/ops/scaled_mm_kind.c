@@ -4,6 +4,7 @@
 
 #include "kernels/ops/op_check.h"
 #include "kernels/ops/op_kind.h"
+#include "kernels/ops/scaled_mm_cut.h"
 #include "kernels/ops/scaled_mm_ref.h"
 
 static int check_scaled_mm(const struct td_op_call *op, struct td_error *err)
@@ -22,7 +23,10 @@ static int compute_scaled_mm_reference(const struct td_op_call *op, struct td_op
     memset(ref, 0, sizeof *ref);
     if ((rc = td_scaled_mm_of(op, &x, err)) || (rc = td_op_ref_new(ref, x.m, x.n, x.k, false, err)))
         return rc;
-    if ((rc = td_scaled_mm_ref(&x, ref->r0, ref->mag, err)))
+    rc = td_scaled_mm_ref(&x, ref->r0, ref->mag, err);
+    if (!rc && x.sums_cut && !(rc = td_op_ref_new_ordered(ref, err)))
+        rc = td_scaled_mm_cut(&x, ref->r0, ref->ordered, ref->slack, err);
+    if (rc)
         td_op_ref_release(ref);
     else
         td_op_ref_add_bias(ref, x.bias);

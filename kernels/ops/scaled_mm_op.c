@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kernels/ops/op_check.h"
+#include "kernels/ops/op_rounding.h"
 
 #define BLOCK    128 /* the only one that a kernel of the field has */
 #define FLOATS_8 (TD_DT_BIT(TD_DT_F8_E4M3) | TD_DT_BIT(TD_DT_F8_E5M2))
@@ -14,16 +15,18 @@ static int check_unknown(const struct td_op_call *op, struct td_error *err)
 {
     static const char *const roles[] = {"a", "w", "a_scales", "w_scales", "azp", "azp_adj", "bias"};
 
-    if (op->act_rounding[0] && strcmp(op->act_rounding, "none"))
+    struct td_op_rounding r;
+
+    if (!td_op_rounding_read(op->act_rounding, &r) || r.bias_after || strcmp(r.factors, "none"))
         return td_fail(err, TD_EUNSUPPORTED,
                        "scaled_mm: the rounding of activations \"%s\" is not known",
                        op->act_rounding);
     for (int t = 0; t < op->n_in; t++) {
-        size_t r = 0;
+        size_t i = 0;
 
-        while (r < sizeof roles / sizeof *roles && strcmp(op->in[t].role, roles[r]))
-            r++;
-        if (r == sizeof roles / sizeof *roles)
+        while (i < sizeof roles / sizeof *roles && strcmp(op->in[t].role, roles[i]))
+            i++;
+        if (i == sizeof roles / sizeof *roles)
             return td_fail(err, TD_EUNSUPPORTED,
                            "scaled_mm: this version does not know what \"%s\" does",
                            op->in[t].role);
@@ -52,9 +55,11 @@ static int read_factors(const struct td_op_call *op, struct td_scaled_mm *x, str
     const struct td_tensor *a = td_op_in(op, "a");
     const unsigned of_a = FLOATS_8 | TD_DT_BIT(TD_DT_I8);
     const void *p = NULL, *q = NULL;
+    struct td_op_rounding r;
     int rc;
 
     x->integers = a && a->dtype == TD_DT_I8;
+    x->sums_cut = !x->integers && td_op_rounding_read(op->act_rounding, &r) && r.sums_cut;
     if ((rc = td_op_check_in(op, &(struct td_op_expect){"a", of_a, 2, x->m, x->k}, &x->lda, &p,
                              err)) ||
         (rc = td_op_check_in(op,

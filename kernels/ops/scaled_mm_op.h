@@ -14,7 +14,7 @@
  *   bias     : [n], any float
  *   c        : [m, n] F16, BF16 or F32; rows ldc apart
  *
- * Integers are summed exactly. NaN in a row of A gives NaN in that row of C alone. Source of the
+ * Integers are summed exactly. Roundings (act_rounding): none; sum-e8m13, of 8-bit floats. NaN in a row of A gives NaN in that row of C alone. Source of the
  * meaning: vLLM 0.26, csrc/quantization/w8a8/cutlass/Epilogues.md. */
 #ifndef TD_KERNELS_OPS_SCALED_MM_OP_H
 #define TD_KERNELS_OPS_SCALED_MM_OP_H
@@ -26,6 +26,7 @@ struct td_scaled_mm {
     int64_t block; /* 0: scales are not per block */
     enum td_dtype a_dtype, w_dtype, c_dtype;
     bool integers; /* a and w are I8 */
+    bool sums_cut; /* sum-e8m13 (op_rounding.h): 8-bit floats only */
     const unsigned char *a, *w;
     unsigned char *c; /* NULL: no memory for C yet */
     const float *a_scales, *w_scales;

@@ -50,6 +50,12 @@ const char *td_provider_rounding_none(void *state, const struct td_op_call *op)
     return "none";
 }
 
+const char *td_provider_rounding_exact_sums(void *state, const struct td_op_call *op)
+{
+    (void)state;
+    return strcmp(op->kind, "scaled_mm") && strcmp(op->kind, "moe_scaled_mm") ? NULL : "none";
+}
+
 void td_provider_free_prepared(void *state, void *prepared)
 {
     (void)state;

@@ -18,6 +18,10 @@ void td_provider_free_prepared(void *state, void *prepared);
 /* rounding of providers that round nothing, whatever the recorded kernel rounded. */
 const char *td_provider_rounding_none(void *state, const struct td_op_call *op);
 
+/* rounding of providers that add with float32's bits or more what the recorded kernel may have added
+ * with fewer (sum-e8m13), and otherwise round as the op says. */
+const char *td_provider_rounding_exact_sums(void *state, const struct td_op_call *op);
+
 /* fetch of providers that write op->out.data themselves. */
 int td_provider_fetch_nothing(void *state, void *prepared, struct td_error *err);
 

@@ -164,4 +164,5 @@ const struct td_provider td_provider_cpu = {.name = "cpu",
                                             .run = cpu_run,
                                             .fetch = td_provider_fetch_nothing,
                                             .release = cpu_release,
-                                            .close = cpu_close};
+                                            .close = cpu_close,
+                                            .rounding = td_provider_rounding_exact_sums};

@@ -106,4 +106,5 @@ const struct td_provider td_provider_ref = {.name = "ref",
                                             .run = ref_run,
                                             .fetch = td_provider_fetch_nothing,
                                             .release = ref_release,
-                                            .close = ref_close};
+                                            .close = ref_close,
+                                            .rounding = td_provider_rounding_exact_sums};

@@ -10,6 +10,11 @@ from torch_gpu_ops import MARGIN, Guarded, Plan
 EIGHT_BITS = {"F8_E4M3": "F8_E4M3", "I8": "I8"}   # of a, then of w
 
 
+def rounding_of_sums(build):
+    """Hopper's tensor cores cut sums of 8-bit floats (kernels/ops/cut_sums.h)."""
+    return "sum-e8m13" if tuple(build.torch.cuda.get_device_capability()) == (9, 0) else "none"
+
+
 class WritesC(Plan):
     """An operator that writes into its argument `values[OUT]`: C lies between margins too. Subclasses call make_c()."""
 
@@ -45,6 +50,8 @@ class ScaledMM(WritesC):
         a, w, _, _ = need(op, "a", "w", "a_scales", "w_scales")
         self.op_of = build.operator(self.name)
         self.by_block = "block" in op.attrs and op.attrs["block"]
+        if a.dtype != "I8":
+            self.rounding = rounding_of_sums(build)
         bias = op.get("bias")
         if EIGHT_BITS.get(a.dtype) != w.dtype or op.out.dtype not in ("F16", "BF16"):
             raise Unsupported(f"{self.name} takes F8_E4M3 or I8 and gives F16 or BF16; here {a.dtype} by {w.dtype} gives {op.out.dtype}")
@@ -72,7 +79,7 @@ class MoeScaledMM(WritesC):
     def __init__(self, build, op):
         super().__init__(build, op)
         a, w, _, _, _, _ = need(op, "a", "w", "a_scales", "w_scales", "expert_offsets", "problem_sizes")
-        self.op_of = build.operator(self.name)
+        self.op_of, self.rounding = build.operator(self.name), rounding_of_sums(build)
         if a.dtype != "F8_E4M3" or w.dtype != "F8_E4M3" or op.out.dtype not in ("F16", "BF16"):
             raise Unsupported(f"{self.name} takes F8_E4M3 and gives F16 or BF16; here {a.dtype} by {w.dtype} gives {op.out.dtype}")
         if op.attrs["k"] % 16 or op.attrs["n"] % 16:

@@ -18,6 +18,17 @@ uint64_t tap_gpu_stream_number(void *stream)
     return tap_driver.stream_id(stream, &id) ? 0 : id + 1;
 }
 
+int tap_gpu_capability(void)
+{
+    int device, major, minor;
+
+    if (!tap_driver.ctx_device || !tap_driver.device_attribute || tap_driver.ctx_device(&device) ||
+        tap_driver.device_attribute(&major, TD_CUDA_DEV_CAPABILITY_MAJOR, device) ||
+        tap_driver.device_attribute(&minor, TD_CUDA_DEV_CAPABILITY_MINOR, device))
+        return 0;
+    return major * 10 + minor;
+}
+
 void *tap_gpu_context_of(void *stream)
 {
     void *context = NULL;

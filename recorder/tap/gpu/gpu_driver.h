@@ -36,6 +36,10 @@ void *tap_gpu_context_of(void *stream);
 int tap_gpu_error_before(void);
 void tap_gpu_error_restore(int before);
 
+/* The compute capability of the calling thread's device, 90 for 9.0; 0: it is not known, or it is not
+ * NVIDIA's. */
+int tap_gpu_capability(void);
+
 /* Is the stream being captured into a graph? True also when the driver does not answer: launches on
  * it are left alone then. */
 bool tap_gpu_stream_is_capturing(void *stream);

@@ -74,7 +74,7 @@ bool tap_torch_product_moe_scaled_mm(const struct tap_torch_meaning *m, const td
     struct td_gpu_operand *a_scales = operand(w, "a_scales"), *w_scales = operand(w, "w_scales");
     int64_t experts;
 
-    w->rounding = "none";
+    w->rounding = tap_torch_cuts_sums() ? "sum-e8m13" : "none";
     if (!a || !b || !a_scales || !w_scales || !has_8_bit_floats(a) || !has_8_bit_floats(b) ||
         b->ndim != 3 || b->shape[2] != w->k || a->row_stride != w->k)
         return false;

@@ -6,10 +6,12 @@
  * fit a tensor, or its rows and columns, mean these; any other means blocks of 128. */
 #include <string.h>
 
+#include "recorder/tap/gpu/gpu_driver.h"
 #include "recorder/tap/gpu/gpu_gemm.h"
 #include "recorder/tap/torch/torch_product_kinds.h"
 
 #define BLOCK 128
+#define HOPPER 90                     /* its tensor cores cut sums; those of Blackwell do not */
 
 static struct td_gpu_operand *operand(struct td_gpu_work *w, const char *role)
 {
@@ -72,6 +74,11 @@ static bool read_scales(struct td_gpu_work *w)
     return is_matrix(a, blocks(w->k), w->m) && is_matrix(b, blocks(w->n), blocks(w->k));
 }
 
+bool tap_torch_cuts_sums(void)
+{
+    return tap_gpu_capability() == HOPPER;
+}
+
 bool tap_torch_product_scaled_mm(const struct tap_torch_meaning *m, const td_torch_value *stack,
                                  struct td_gpu_work *w)
 {
@@ -80,7 +87,7 @@ bool tap_torch_product_scaled_mm(const struct tap_torch_meaning *m, const td_tor
     const bool integers = a && !strcmp(a->dtype, "I8");
 
     (void)m, (void)stack;
-    w->rounding = "none";
+    w->rounding = !integers && tap_torch_cuts_sums() ? "sum-e8m13" : "none";
     if (!a || !b || !is_matrix(b, w->n, w->k) ||
         (integers ? !has_type(b, "I8") : !has_8_bit_floats(a) || !has_8_bit_floats(b)))
         return false;

@@ -77,6 +77,7 @@ class graph:
 
 
 cuda = types.SimpleNamespace(is_available=lambda: torch.GPU == "1", synchronize=lambda: None, get_device_name=lambda i: "fake GPU",
+                             get_device_capability=lambda: (9, 0),
                              get_device_properties=lambda i: types.SimpleNamespace(multi_processor_count=4), Event=Event,
                              CUDAGraph=CUDAGraph, graph=graph, empty_cache=lambda: None)
 

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "recorder/tap/gpu/gpu_driver.h"
 #include "recorder/tap/torch/torch_product.h"
 #include "tests/helpers/fake_torch.h"
 
@@ -149,6 +150,51 @@ static void test_scales_of_tokens_and_tensors(void **state)
     is_operand(&w, 4, "bias", "BF16", BIAS, 1, N, 0);
     c.t[A].sizes[0] = 0;
     assert_int_equal(product(0, &c, &w), TAP_TORCH_EMPTY);
+}
+
+/* ---- a device that cuts sums ---- */
+
+static int major, minor, no_device;
+
+static int fake_device(int *device)
+{
+    *device = 3;
+    return no_device;
+}
+
+static int fake_attribute(int *value, int attribute, int device)
+{
+    assert_int_equal(device, 3);
+    *value = attribute == TD_CUDA_DEV_CAPABILITY_MAJOR ? major : minor;
+    return 0;
+}
+
+static const char *rounding_on(int capability, bool integers)
+{
+    static struct td_gpu_work w;
+    struct call c;
+
+    major = capability / 10, minor = capability % 10;
+    plain_call(&c);
+    if (integers)
+        c.t[A].dtype = c.t[B].dtype = TD_TORCH_I8;
+    assert_int_equal(product(0, &c, &w), TAP_TORCH_READ);
+    return w.rounding;
+}
+
+static void test_hopper_cuts_sums(void **state)
+{
+    (void)state;
+    tap_driver.ctx_device = fake_device, tap_driver.device_attribute = fake_attribute;
+    assert_string_equal(rounding_on(90, false), "sum-e8m13");
+    assert_string_equal(rounding_on(90, true), "none");
+    assert_string_equal(rounding_on(89, false), "none");
+    assert_string_equal(rounding_on(100, false), "none");
+    no_device = 1;
+    assert_string_equal(rounding_on(90, false), "none");
+    no_device = 0;
+    tap_driver.ctx_device = NULL, tap_driver.device_attribute = NULL;
+    assert_string_equal(rounding_on(90, false), "none");
 }
 
 static void test_scales_of_blocks(void **state)
@@ -301,6 +347,11 @@ static void test_experts(void **state)
     assert_true(w.m == M && w.n == N && w.k == K && w.n_op == 7 && w.n_attr == 1 && w.attr[0].value == EXPERTS && w.whole);
     assert_string_equal(w.attr[0].name, "experts");
     assert_string_equal(w.rounding, "none");
+    tap_driver.ctx_device = fake_device, tap_driver.device_attribute = fake_attribute;
+    major = 9, minor = 0;
+    assert_int_equal(moe_product(&c, &w), TAP_TORCH_READ);
+    assert_string_equal(w.rounding, "sum-e8m13");
+    tap_driver.ctx_device = NULL, tap_driver.device_attribute = NULL;
     is_tensor(&w, 0, "a", "F8_E4M3", 2, M, K, M * K);
     is_tensor(&w, 1, "w", "F8_E4M3", 3, EXPERTS, N, EXPERTS * N * K);
     is_tensor(&w, 2, "a_scales", "F32", 1, M, 0, M * 4);
@@ -341,6 +392,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_scales_of_tokens_and_tensors),
+        cmocka_unit_test(test_hopper_cuts_sums),
         cmocka_unit_test(test_scales_of_blocks),
         cmocka_unit_test(test_zero_points),
         cmocka_unit_test(test_calls_that_are_not_known),
