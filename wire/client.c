@@ -18,7 +18,8 @@
 #include "wire/open_files.h"
 #include "wire/transfer_error.h"
 
-#define SWEEP_NS (50 * TD_NS_PER_MS) /* between two checks for idle transfers and `stop` */
+#define SWEEP_NS (50 * TD_NS_PER_MS) /* between two checks for overdue transfers and `stop` */
+#define LATE_NS TD_NS_PER_S          /* libcurl ends a transfer at its total timeout; so much later we do */
 
 struct transfer {
     struct td_client *client;
@@ -433,14 +434,20 @@ static void finish_refused(struct td_client *c)
     }
 }
 
-static void finish_idle(struct td_client *c, int64_t now)
+/* The total timeout is libcurl's, but its timer is lost where it finds no memory for a transfer. */
+static void finish_overdue(struct td_client *c, int64_t now)
 {
-    int64_t limit = (c->opt.idle_timeout_ms ? c->opt.idle_timeout_ms : 300000) * TD_NS_PER_MS;
+    const int64_t limit = (c->opt.idle_timeout_ms ? c->opt.idle_timeout_ms : 300000) * TD_NS_PER_MS,
+                  total = c->opt.total_timeout_ms * TD_NS_PER_MS;
     struct transfer *t, *next;
     char why[80];
 
     for (t = c->live; t; t = next) {
         next = t->next;
+        if (total && now - t->start_ns > total + LATE_NS) {
+            finish_by_code(t, CURLE_OPERATION_TIMEDOUT);
+            continue;
+        }
         if (now - t->last_ns <= limit)
             continue;
         snprintf(why, sizeof why, "no %s for %.1f s",
@@ -498,7 +505,7 @@ int td_client_run(struct td_client *c, int64_t until_ns, struct td_error *err)
             finish_refused(c);
         now = td_clock_mono_ns();
         if (now >= sweep) {
-            finish_idle(c, now);
+            finish_overdue(c, now);
             sweep = now + SWEEP_NS;
         }
     }

@@ -14,6 +14,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -401,11 +402,40 @@ static void fetch(void **state)
     td_buf_release(&r.body);
 }
 
+static bool no_timer;
+
+/* Of libcurl's transfers, as they are without memory: nothing is ever due. */
+int timerfd_settime(int fd, int flags, const struct itimerspec *at, struct itimerspec *before)
+{
+    return no_timer ? 0 : (int)syscall(SYS_timerfd_settime, fd, flags, at, before);
+}
+
+/* The total timeout holds although libcurl has lost its timer; then the client goes on. */
+static void a_timer_that_is_lost(void **state)
+{
+    struct seen *s = seen_new();
+    struct td_client_options o = {.total_timeout_ms = 300, .sink = sink, .sink_arg = s, .done = done, .done_arg = s};
+    struct td_client *c;
+    struct td_error err = {0};
+
+    (void)state;
+    assert_int_equal(td_client_new(&o, &c, &err), TD_OK);
+    no_timer = true;
+    start(c, 0, "/ok", port);
+    assert_int_equal(td_client_run(c, td_clock_mono_ns() + 60 * TD_NS_PER_S, NULL), TD_OK);
+    no_timer = false;
+    assert_int_equal(s->n_done, 1);
+    assert_string_equal(s->done[0].kind, "timeout");
+    assert_string_equal(s->done[0].error, "no whole answer within 0.3 s");
+    td_client_free(c);
+    seen_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_byte_is_kept), cmocka_unit_test(interim_answers_are_kept), cmocka_unit_test(failures_have_kinds), cmocka_unit_test(bytes_without_end), cmocka_unit_test(many_at_once),
-        cmocka_unit_test(a_socket_that_is_not_watched), cmocka_unit_test(stop_and_cancel), cmocka_unit_test(fetch),
+        cmocka_unit_test(a_socket_that_is_not_watched), cmocka_unit_test(a_timer_that_is_lost), cmocka_unit_test(stop_and_cancel), cmocka_unit_test(fetch),
     };
 
     return cmocka_run_group_tests(tests, start_server, NULL);
