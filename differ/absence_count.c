@@ -16,7 +16,7 @@
 
 /* ---- state ----------------------------------------------------------------------------------- */
 
-/* A fixture that is not whole, and does not say what was planned: nothing can be counted. One whose
+/* A fixture that is not whole, and does not say all that was planned: nothing can be counted. One whose
  * recording failed may lack what no count shows. */
 void td_count_plan(const struct td_comparison *c, const struct td_side *side,
                    const struct td_planned *p, struct td_absence_count *out)
@@ -28,7 +28,7 @@ void td_count_plan(const struct td_comparison *c, const struct td_side *side,
     (void)c;
     if (!state || td_fixture_is_whole(m))
         return;
-    if (p->stated && (!strcmp(state, "interrupted") || !strcmp(state, "incomplete")))
+    if (p->stated && !p->lost && (!strcmp(state, "interrupted") || !strcmp(state, "incomplete")))
         return;                       /* the other counts tell what is missing */
     out->planned = 1;
     snprintf(out->say, sizeof out->say, "%.160s is %.280s", td_fixture_dir(side->fx),

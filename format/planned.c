@@ -70,6 +70,9 @@ void td_planned_read(const struct td_fixture *fx, struct td_planned *out)
     out->tapped = figure(plan, "tapped");
     out->scores = figure(plan, "scores");
     out->ops = figure(plan, "ops");
+    out->lost = figure(plan, "lost");
+    if (out->lost < 0)
+        out->lost = 0;
 }
 
 void td_planned_write(struct td_writer *w, const char *name, int64_t n)

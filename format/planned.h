@@ -25,7 +25,9 @@ struct td_planned {
     int64_t prompts, repeats;
     int64_t timed, tapped;   /* requests of these phases */
     int64_t scores;          /* requests to score recorded answers */
-    int64_t ops;             /* of a replay: recorded ops to be replayed */
+    int64_t ops;             /* of a replay: recorded ops to be replayed; of a copy: ops to copy */
+    int64_t lost;            /* frames of the ledger that a repair gave up, and a part of the plan with
+                                them; 0: none */
 };
 void td_planned_read(const struct td_fixture *fx, struct td_planned *out);
 

@@ -10,6 +10,7 @@
 
 #include "common/clock.h"
 #include "common/json.h"
+#include "common/number_words.h"
 #include "common/out_of_memory.h"
 #include "common/temp_file.h"
 #include "format/fixture_folder.h"
@@ -107,11 +108,20 @@ static int sync_files(const struct repair *r, struct td_error *err)
     return rc ? rc : td_sync_folder(r->dir, err);
 }
 
+static void add_cause(struct repair *r, const char *cause)
+{
+    cJSON *seen = cJSON_GetObjectItemCaseSensitive(r->manifest, "seen"), *causes;
+
+    seen = seen ? seen : cJSON_AddObjectToObject(r->manifest, "seen");
+    causes = cJSON_GetObjectItemCaseSensitive(seen, "causes");
+    causes = causes ? causes : cJSON_AddArrayToObject(seen, "causes");
+    cJSON_AddItemToArray(causes, cJSON_CreateString(cause));
+}
+
 /* Records that no wire brings back are lost for good: the fixture says so from now on. */
 static void note_lost_records(struct repair *r)
 {
-    static const int FILES[] = {TD_FILE_STEPS, TD_FILE_OPS, TD_FILE_PACK};
-    cJSON *seen = cJSON_GetObjectItemCaseSensitive(r->manifest, "seen"), *causes;
+    static const int FILES[] = {TD_FILE_STEPS, TD_FILE_OPS, TD_FILE_LEDGER, TD_FILE_PACK};
     struct td_file_fact was;
     char cause[120];
     size_t i;
@@ -127,13 +137,30 @@ static void note_lost_records(struct repair *r)
         snprintf(cause, sizeof cause, "repair gave up %llu of %llu records of %s",
                  (unsigned long long)(was.records - r->fact[file].records),
                  (unsigned long long)was.records, td_file_names[file]);
-        seen = seen ? seen : cJSON_AddObjectToObject(r->manifest, "seen");
-        causes = cJSON_GetObjectItemCaseSensitive(seen, "causes");
-        causes = causes ? causes : cJSON_AddArrayToObject(seen, "causes");
-        cJSON_AddItemToArray(causes, cJSON_CreateString(cause));
-        cJSON_DeleteItemFromObjectCaseSensitive(r->manifest, "state");
-        cJSON_AddStringToObject(r->manifest, "state", "incomplete");
+        add_cause(r, cause);
+        r->lost_records = true;
     }
+    if (!r->lost_records)
+        return;
+    cJSON_DeleteItemFromObjectCaseSensitive(r->manifest, "state");
+    cJSON_AddStringToObject(r->manifest, "state", "incomplete");
+}
+
+/* The manifest is made of the ledger, and that is not all there: a plan that was written down later, or
+ * a count, may be lost. */
+static void note_lost_ledger(struct repair *r)
+{
+    const int64_t lost = r->loss[TD_FILE_LEDGER].dropped;
+    cJSON *plan = cJSON_GetObjectItemCaseSensitive(r->manifest, "plan");
+    char cause[120];
+
+    if (r->had_manifest || lost <= 0)
+        return;
+    snprintf(cause, sizeof cause, "repair gave up %lld frame%s of %s, of which the manifest was made",
+             (long long)lost, td_plural(lost), td_file_names[TD_FILE_LEDGER]);
+    add_cause(r, cause);
+    if (cJSON_IsObject(plan))
+        td_manifest_put_i64(plan, "lost", lost);
 }
 
 static struct repair_loss sum_losses(const struct repair *r)
@@ -204,6 +231,7 @@ static int repair_folder(struct repair *r, struct td_error *err)
     if (!rc && (!same || any || unfinished || r->resumed || r->opt->always_derive)) {
         r->changed = true;
         note_lost_records(r);
+        note_lost_ledger(r);
         rc = derive(r, unfinished, err);
         if (!rc)
             rc = digest_files(r, &same, err);

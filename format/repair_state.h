@@ -33,6 +33,7 @@ struct repair {
     struct repair_loss loss[TD_FILE_COUNT];
     bool resumed;                          /* an earlier repair of this damage was interrupted */
     bool had_manifest, changed;
+    bool lost_records;                     /* that a whole recording had */
     cJSON *manifest;
     char failure[480];                     /* why the recording had failed; "": it had not */
 };

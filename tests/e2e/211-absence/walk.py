@@ -226,7 +226,41 @@ def case_plan():
         for member in ("plan", "seen", "suite"):
             del m[member]
         m["state"] = "interrupted"
+    assert lost_ledger(base, new) == "inconclusive"
     return absent("plan", edit(copy(base, "older"), older), new)
+
+
+def damage_ledger(fixture, cut=False):
+    """Change a byte of the ledger's last frame, or cut all but its head off."""
+    path = f"{fixture}/ledger.jsonl.zst"
+    data = bytearray(open(path, "rb").read())
+    last = data.rfind(b"\x5d\x2a\x4d\x18")
+    assert last > 0
+    data[last + 70] ^= 0x55
+    with open(path, "wb") as f:
+        f.write(data[:last + 60] if cut else data)
+
+
+def lost_ledger(base, new):
+    """The manifest is lost, and it is made anew of a ledger that lost a frame, and perhaps a plan with it. A torn frame was
+    never committed, and says nothing. Where the manifest is whole, the ledger is not needed."""
+    torn, damaged, kept = copy(base, "ledger-torn"), copy(base, "ledger-damaged"), copy(base, "ledger-of-whole")
+    for f in torn, damaged:
+        os.remove(f"{f}/manifest.json")
+    damage_ledger(torn, cut=True)
+    damage_ledger(damaged)
+    damage_ledger(kept)
+    for f in torn, damaged, kept:
+        assert run("fixture", "repair", f) == 0, open("err").read()
+    assert differ(torn, new)["verdict"] == "pass"
+    assert differ(kept, new)["verdict"] == "pass"
+    m = json.load(open(f"{kept}/manifest.json"))
+    assert m["state"] == "incomplete" and "records of ledger.jsonl.zst" in m["seen"]["causes"][0], m["seen"]
+    m = json.load(open(f"{damaged}/manifest.json"))
+    assert m["seen"]["causes"] == ["repair gave up 1 frame of ledger.jsonl.zst, of which the manifest was made"], m["seen"]
+    assert run("fixture", "redact", damaged, "-o", "ledger-redacted") == 0
+    assert absent("plan", "ledger-redacted", new) == "inconclusive"
+    return absent("plan", damaged, new)
 
 
 def case_prompts():
