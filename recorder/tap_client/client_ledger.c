@@ -34,6 +34,7 @@ static const struct { const char *seen, *name; } counted[TAP_COUNTS] = {
     [TAP_OPS_LAYERS] = {"ops.seen", "ops.dropped.layers"},
     [TAP_OPS_ACTIVATIONS] = {"ops.seen", "ops.dropped.activations"},
     [TAP_STEPS_FLIGHT] = {"steps.seen", "steps.dropped.flight"},
+    [TAP_STEPS_GRAPH] = {"steps.seen", "steps.dropped.graph"},
     [TAP_STEPS_SAMPLING] = {"steps.seen", "steps.dropped.sampling"},
     [TAP_STEPS_BUDGET] = {"steps.seen", "steps.dropped.budget"},
     [TAP_STEPS_RING] = {"steps.seen", "steps.dropped.ring"},

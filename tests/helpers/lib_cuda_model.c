@@ -17,6 +17,7 @@
  *                           gptq_gemm: by that operator, with the weights as vLLM has them for it;
  *                           scaled: by FP8 and INT8 (scaled_operators.h);
  *                           mine: by those of lib_own_operators.so, which must be loaded too
+ *   TD_GPU_MODEL_CUDART   graphs are captured and launched through libcudart.so.13, as torch does
  *   TD_GPU_MODEL_DEVICE   number of the device, for a rank of a tensor-parallel server
  *   TD_GPU_MODEL_UNREAD   each step also launches a GEMM that no adapter can read */
 #include <dlfcn.h>
@@ -199,6 +200,38 @@ static void fill_activations(uint64_t in, int n)
     }
 }
 
+/* The functions for graphs: the driver's, or those of libcudart that a library of torch's would reach. */
+static struct {
+    int (*begin)(void *stream, int mode), (*end)(void *stream, void **graph), (*instantiate)(void **exec, void *graph, unsigned long long flags), (*destroy)(void *graph),
+        (*launch)(void *exec, void *stream);
+} with_graphs;
+
+static int find_graph_functions(void)
+{
+    if (!getenv("TD_GPU_MODEL_CUDART")) {
+        with_graphs.begin = cu.stream_begin_capture, with_graphs.end = cu.stream_end_capture, with_graphs.instantiate = cu.graph_instantiate;
+        with_graphs.destroy = cu.graph_destroy, with_graphs.launch = cu.graph_launch;
+        return 0;
+    }
+    if (!dlopen("libcudart.so.13", RTLD_NOW | RTLD_GLOBAL))
+        return 1;
+    *(void **)&with_graphs.begin = dlsym(RTLD_DEFAULT, "cudaStreamBeginCapture"), *(void **)&with_graphs.end = dlsym(RTLD_DEFAULT, "cudaStreamEndCapture");
+    *(void **)&with_graphs.instantiate = dlsym(RTLD_DEFAULT, "cudaGraphInstantiateWithFlags"), *(void **)&with_graphs.destroy = dlsym(RTLD_DEFAULT, "cudaGraphDestroy");
+    *(void **)&with_graphs.launch = dlsym(RTLD_DEFAULT, "cudaGraphLaunch");
+    return !with_graphs.begin || !with_graphs.end || !with_graphs.instantiate || !with_graphs.destroy || !with_graphs.launch;
+}
+
+static void on_stream(void *now)
+{
+    void **current = dlsym(RTLD_DEFAULT, "fake_torch_stream");
+
+    stream = now;
+    if (torch_call && current)
+        *current = now;
+}
+
+static int multiply(const struct layer *l, uint64_t from, int rows);
+
 static uint64_t graph_in(int i)
 {
     return graph_a + (uint64_t)i * GRAPH_ROWS * MAX_SIZE * 2;
@@ -208,19 +241,20 @@ static uint64_t graph_in(int i)
  * size that it pads to. Call it with the smallest size first. */
 int gpu_model_capture(int rows)
 {
-    void *served = stream, *graph;
-    int i, rc = cu.ctx_set_current(context);
+    void *served = stream, *graph, *capturing;
+    int i, rc = cu.ctx_set_current(context) || find_graph_functions();
 
     if (rc || rows > GRAPH_ROWS || n_graphs == MAX_GRAPHS || (!graph_a && cu.mem_alloc(&graph_a, (size_t)LAYERS * GRAPH_ROWS * MAX_SIZE * 2)) ||
-        cu.stream_create(&stream, TD_CUDA_STREAM_NON_BLOCKING) || cu.stream_begin_capture(stream, 0))
+        cu.stream_create(&capturing, TD_CUDA_STREAM_NON_BLOCKING) || with_graphs.begin(capturing, 0))
         return 1;
+    on_stream(capturing);
     for (i = 0; i < n_layers && !rc; i++) {
         launch_others(3);
-        rc = launch_rows(&layers[i], graph_in(i), rows);
+        rc = torch_call ? multiply(&layers[i], graph_in(i), rows) : launch_rows(&layers[i], graph_in(i), rows);
     }
-    rc = rc || cu.stream_end_capture(stream, &graph) || cu.graph_instantiate(&graphs[n_graphs].exec, graph, 0) || cu.graph_destroy(graph);
+    rc = rc || with_graphs.end(stream, &graph) || with_graphs.instantiate(&graphs[n_graphs].exec, graph, 0) || with_graphs.destroy(graph);
     cu.stream_destroy(stream);
-    stream = served;
+    on_stream(served);
     graphs[n_graphs++].rows = rows;
     return rc;
 }
@@ -238,7 +272,7 @@ static int step_in_graph(int rows)
     launch_others(20);
     for (i = 0; i < n_layers; i++)
         fill_activations(graph_in(i), rows * layers[i].k);
-    return cu.graph_launch(graphs[g].exec, stream) | cu.stream_synchronize(stream);
+    return with_graphs.launch(graphs[g].exec, stream) | cu.stream_synchronize(stream);
 }
 
 /* Give layer i a finite input whose signs are those of the first column of W, so that the sum of
@@ -367,9 +401,9 @@ static int multiply_by_gptq_gemm(const struct layer *l, int rows)
     return rc;
 }
 
-static int multiply(const struct layer *l, int rows)
+static int multiply(const struct layer *l, uint64_t from, int rows)
 {
-    struct fake_torch_tensor *in = new_matrix(rows, l->k, TD_TORCH_F16, a), *b = new_matrix(l->k / 8, l->n, TD_TORCH_I32, l->qweight),
+    struct fake_torch_tensor *in = new_matrix(rows, l->k, TD_TORCH_F16, from), *b = new_matrix(l->k / 8, l->n, TD_TORCH_I32, l->qweight),
                              *s = new_matrix(l->groups, l->n, TD_TORCH_F16, l->scales);
     td_torch_value scales = (uintptr_t)s, group = (uint64_t)(l->k / l->groups);
     td_torch_value stack[10] = {(uintptr_t)in, (uintptr_t)b, U4B8, 0, (uintptr_t)&scales, 0, (uintptr_t)&group, 0, 0, 0};
@@ -479,7 +513,7 @@ int gpu_model_step(int rows)
         else if (are_mine)
             rc |= multiply_mine(&layers[i], rows) || (!i && launch_mine(&layers[i], rows));
         else if (torch_call)
-            rc |= (as_gptq_gemm ? multiply_by_gptq_gemm : multiply)(&layers[i], rows);
+            rc |= as_gptq_gemm ? multiply_by_gptq_gemm(&layers[i], rows) : multiply(&layers[i], a, rows);
         else
             rc |= rows > EXLLAMA_ROWS ? launch_dequantised(&layers[i], rows) : launch_rows(&layers[i], a, rows);
     }

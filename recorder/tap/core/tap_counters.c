@@ -11,7 +11,8 @@ enum tap_count tap_count_of_ops(enum tap_decision decision)
     static const enum tap_count count[] = {
         [TAP_UNDECIDED] = TAP_OPS_PARTIAL,      [TAP_RECORD] = TAP_OPS_PARTIAL,
         [TAP_SKIP_SAMPLING] = TAP_OPS_SAMPLING, [TAP_SKIP_BUDGET] = TAP_OPS_BUDGET,
-        [TAP_SKIP_RING] = TAP_OPS_RING,         [TAP_SKIP_FLIGHT] = TAP_OPS_FLIGHT};
+        [TAP_SKIP_RING] = TAP_OPS_RING,         [TAP_SKIP_FLIGHT] = TAP_OPS_FLIGHT,
+        [TAP_SKIP_GRAPH] = TAP_OPS_GRAPH};
 
     return count[decision];
 }
@@ -21,7 +22,8 @@ enum tap_count tap_count_of_steps(enum tap_decision decision)
     static const enum tap_count count[] = {
         [TAP_UNDECIDED] = TAP_STEPS_SAMPLING,     [TAP_RECORD] = TAP_STEPS_SENT,
         [TAP_SKIP_SAMPLING] = TAP_STEPS_SAMPLING, [TAP_SKIP_BUDGET] = TAP_STEPS_BUDGET,
-        [TAP_SKIP_RING] = TAP_STEPS_RING,         [TAP_SKIP_FLIGHT] = TAP_STEPS_FLIGHT};
+        [TAP_SKIP_RING] = TAP_STEPS_RING,         [TAP_SKIP_FLIGHT] = TAP_STEPS_FLIGHT,
+        [TAP_SKIP_GRAPH] = TAP_STEPS_GRAPH};
 
     return count[decision];
 }

@@ -22,7 +22,8 @@ enum tap_decision {
     TAP_SKIP_SAMPLING,                /* outside the sample */
     TAP_SKIP_BUDGET,
     TAP_SKIP_RING,                    /* no room in the ring */
-    TAP_SKIP_FLIGHT                   /* the flight recorder is being dumped */
+    TAP_SKIP_FLIGHT,                  /* the flight recorder is being dumped */
+    TAP_SKIP_GRAPH                    /* it runs from a CUDA graph that copies nothing */
 };
 /* The counter of ops, and of steps, that were not recorded for this reason. An op that is not
  * recorded although its step is counts as partial. */

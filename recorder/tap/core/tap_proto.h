@@ -29,7 +29,7 @@
 #include "common/desc/weight_fingerprint.h"
 
 #define TAP_MAGIC 0x50415444u /* "DTAP" */
-#define TAP_VERSION 13u       /* both sides must be equal */
+#define TAP_VERSION 14u       /* both sides must be equal */
 #define TAP_PAGE 4096u
 #define TAP_MAX_RINGS 64u
 #define TAP_MIN_RING_BYTES (64u << 10)
@@ -103,8 +103,8 @@ enum tap_count {
     TAP_OPS_FAILED,                /* the call failed, or its description made no sense */
     TAP_OPS_THREADS,               /* no ring was free for the thread */
     TAP_OPS_UNREADABLE,            /* inputs or output in memory that cannot be read */
-    TAP_OPS_GRAPH,                 /* captured in a CUDA graph: without --graphs, once; with it, at
-                                    * each launch of the graph that found no room for copies */
+    TAP_OPS_GRAPH,                 /* captured in a CUDA graph: once where graphs are not seen, else
+                                    * at each launch of a graph without copies of it */
     TAP_OPS_FLIGHT,                /* went through the flight recorder's ring without being dumped,
                                     * or came during a dump */
     TAP_OPS_LAYERS,                /* of a layer that the recorder refused */
@@ -116,6 +116,7 @@ enum tap_count {
     TAP_STEPS_RING,
     TAP_STEPS_THREADS,
     TAP_STEPS_FLIGHT,
+    TAP_STEPS_GRAPH,
     TAP_LAUNCHES,                  /* of kernels, whoever launched them */
     TAP_LAUNCHES_KNOWN,            /* of kernels that an adapter reads */
     TAP_GRAPHS,                    /* launches of whole CUDA graphs */

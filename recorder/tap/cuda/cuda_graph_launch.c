@@ -82,7 +82,7 @@ void tap_cuda_graph_launch_begin(struct tap_cuda_graph_launch *l, const void *ex
     tap_cuda_follow_unlock();
 }
 
-bool tap_cuda_graph_launch_is_recorded(struct tap_cuda_graph_launch *l)
+bool tap_cuda_graph_launch_is_recorded(struct tap_cuda_graph_launch *l, bool can_copy)
 {
     const struct tap_cuda_captured *s = l->plan ? l->plan->first : NULL;
     struct tap_gpu_launch first;
@@ -92,6 +92,7 @@ bool tap_cuda_graph_launch_is_recorded(struct tap_cuda_graph_launch *l)
     first = s->launch;
     first.stream = l->stream;
     first.context = l->context;
+    first.uncopied = !can_copy;
     l->noted = true;
     return tap_gpu_gate_note_work(&first, &s->work);
 }

@@ -239,34 +239,46 @@ bool tap_cuda_twins_wanted(void)
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
-/* A graph that is launched gets a twin, ahead of need. */
-static void want(struct tap_cuda_plan *p)
+/* Is the twin there? A graph that is launched gets one, ahead of need. */
+static bool want(struct tap_cuda_plan *p)
 {
-    if (p->twin_state != TAP_CUDA_TWIN_NOT_YET || !p->base)
-        return;
-    p->twin_state = TAP_CUDA_TWIN_WANTED;
-    atomic_fetch_add(&twins.wanted, 1);
+    bool ready;
+
+    tap_cuda_follow_lock();
+    ready = p->twin_state == TAP_CUDA_TWIN_READY;
+    if (p->twin_state == TAP_CUDA_TWIN_NOT_YET && p->base) {
+        p->twin_state = TAP_CUDA_TWIN_WANTED;
+        atomic_fetch_add(&twins.wanted, 1);
+    }
+    tap_cuda_follow_unlock();
+    return ready;
+}
+
+/* The twin, until leave_twin(); NULL: it is gone meanwhile. */
+static void *enter_twin(struct tap_cuda_plan *p)
+{
+    void *twin;
+
+    tap_cuda_follow_lock();
+    twin = p->twin;
+    p->launching += twin != NULL;
+    tap_cuda_follow_unlock();
+    return twin;
 }
 
 /* The graph to launch in exec's place: its twin if the step is recorded and the twin is there. */
 static void *choose(struct tap_cuda_graph_launch *l, void *exec)
 {
-    const bool recorded = tap_cuda_graph_launch_is_recorded(l);
-    struct tap_cuda_plan *p = l->plan;
-    void *runs = exec;
+    bool ready = l->plan && want(l->plan);
+    void *twin = NULL;
 
-    if (!p)
+    if (tap_cuda_graph_launch_is_recorded(l, ready) && ready)
+        twin = enter_twin(l->plan);
+    if (!twin)
         return exec;
-    tap_cuda_follow_lock();
-    want(p);
-    if (recorded && p->twin_state == TAP_CUDA_TWIN_READY) {
-        runs = p->twin;
-        p->launching++;
-        l->arena = twins.arena;
-        l->bytes = twins.bytes;
-    }
-    tap_cuda_follow_unlock();
-    return runs;
+    l->arena = twins.arena;
+    l->bytes = twins.bytes;
+    return twin;
 }
 
 static void leave_twin(struct tap_cuda_plan *p)

@@ -112,7 +112,8 @@ static enum tap_count decide(const struct tap_gpu_launch *l, bool joined)
     static const enum tap_count why[] = {
         [TAP_UNDECIDED] = TAP_OPS_PARTIAL,           [TAP_RECORD] = TAP_OPS_SENT,
         [TAP_SKIP_SAMPLING] = TAP_OPS_SAMPLING, [TAP_SKIP_BUDGET] = TAP_OPS_BUDGET,
-        [TAP_SKIP_RING] = TAP_OPS_RING,         [TAP_SKIP_FLIGHT] = TAP_OPS_FLIGHT};
+        [TAP_SKIP_RING] = TAP_OPS_RING,         [TAP_SKIP_FLIGHT] = TAP_OPS_FLIGHT,
+        [TAP_SKIP_GRAPH] = TAP_OPS_GRAPH};
     const enum tap_decision doing = gate.steps.doing;
 
     if (tap_flight_is_dumping())
@@ -160,11 +161,11 @@ static bool is_rest_of_gemm(void)
 }
 
 /* A GEMM comes that does not go on with the one before; it may begin a step. */
-static void note_step(const struct td_gpu_work *w)
+static void note_step(const struct td_gpu_work *w, bool can_copy)
 {
     if (!is_rest_of_gemm())
         tap_gpu_steps_note(&gate.steps, w,
-                           atomic_load_explicit(&gate.others, memory_order_relaxed));
+                           atomic_load_explicit(&gate.others, memory_order_relaxed), can_copy);
     gate.woken = false;
 }
 
@@ -185,7 +186,7 @@ static bool enter_gemm(const struct tap_gpu_launch *l, const struct tap_gpu_kern
         return false;
     }
     if (!joined && !l->noted)
-        note_step(w);
+        note_step(w, !l->uncopied);
     why = decide(l, joined);
     if (why == TAP_OPS_SENT)
         why = stream ? tap_gpu_record_begin(&gate.steps, l, stream, k, w, library_function, joined)
@@ -325,7 +326,7 @@ bool tap_gpu_gate_note_work(const struct tap_gpu_launch *l, const struct td_gpu_
     if (!hold_for_launch())
         return false;
     if (atomic_load(&gate.open)) {
-        note_step(w);
+        note_step(w, !l->uncopied);
         record = decide(l, false) == TAP_OPS_SENT;
     }
     atomic_store_explicit(&gate.owner, 0, memory_order_release);

@@ -32,7 +32,8 @@ void tap_gpu_gate_leave_library(uint64_t token, bool ok);
 /* As tap_gpu_gate_enter(), for a call that is read already. */
 uint64_t tap_gpu_gate_enter_work(const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k,
                                  const struct td_gpu_work *w);
-/* Before a graph is launched whose first GEMM is *w: is its step recorded? The GEMM comes by
+/* Before a graph is launched whose first GEMM is *w: is its step recorded? Not with l->uncopied. The
+ * GEMM comes by
  * tap_gpu_gate_enter_work() afterwards, with l->noted set. */
 bool tap_gpu_gate_note_work(const struct tap_gpu_launch *l, const struct td_gpu_work *w);
 void tap_gpu_gate_note_other(void);   /* a launch without an adapter, or of a graph */

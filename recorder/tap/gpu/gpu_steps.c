@@ -57,7 +57,14 @@ static void note_step_time(struct tap_gpu_steps *s, int64_t now)
     s->unseen = 0;
 }
 
-static void begin_step(struct tap_gpu_steps *s, int64_t rows)
+static enum tap_decision decide(struct tap_gpu_steps *s, int64_t rows, bool can_copy)
+{
+    if (tap_flight_is_dumping())
+        return TAP_SKIP_FLIGHT;
+    return can_copy ? tap_sampler_decide(&s->sampler, rows, &s->may_send_weights) : TAP_SKIP_GRAPH;
+}
+
+static void begin_step(struct tap_gpu_steps *s, int64_t rows, bool can_copy)
 {
     int64_t now = tap_now();
     bool record;
@@ -71,9 +78,7 @@ static void begin_step(struct tap_gpu_steps *s, int64_t rows)
     note_step_time(s, now);
     tap_gpu_stage_hand_over();        /* columns of outputs, which the flight recorder looks at */
     s->number++;
-    s->doing = tap_flight_is_dumping()
-                   ? TAP_SKIP_FLIGHT
-                   : tap_sampler_decide(&s->sampler, rows, &s->may_send_weights);
+    s->doing = decide(s, rows, can_copy);
     record = s->doing == TAP_RECORD;
     if (record)
         put_step(s);                  /* the sender counts it when it writes its record */
@@ -87,12 +92,13 @@ static void begin_step(struct tap_gpu_steps *s, int64_t rows)
         tap_flight_ring_step(s->number, record);
 }
 
-void tap_gpu_steps_note(struct tap_gpu_steps *s, const struct td_gpu_work *w, uint64_t others)
+void tap_gpu_steps_note(struct tap_gpu_steps *s, const struct td_gpu_work *w, uint64_t others,
+                        bool can_copy)
 {
     switch (tap_gpu_step_finder_note(&s->finder, tap_gpu_gemm_weights(w), others,
                                      s->doing == TAP_UNDECIDED)) {
     case TAP_GPU_STEP_BEGINS:
-        begin_step(s, w->m);
+        begin_step(s, w->m, can_copy);
         break;
     case TAP_GPU_STEP_LOST:
         s->doing = TAP_UNDECIDED;

@@ -31,8 +31,9 @@ struct tap_gpu_steps {
 
 /* ---- the holder of the gate ------------------------------------------------------------------ */
 /* A GEMM comes; it may begin a step. others: launches of other kernels so far. Not for launches
- * that compute further rows of a GEMM. */
-void tap_gpu_steps_note(struct tap_gpu_steps *s, const struct td_gpu_work *w, uint64_t others);
+ * that compute further rows of a GEMM. A step whose first GEMM cannot be copied is not recorded. */
+void tap_gpu_steps_note(struct tap_gpu_steps *s, const struct td_gpu_work *w, uint64_t others,
+                        bool can_copy);
 /* Put a boundary into the queue and hand over what was staged before it. False: the queue is full,
  * and boundary_due stays. */
 bool tap_gpu_steps_put_boundary(struct tap_gpu_steps *s);

@@ -1,0 +1,24 @@
+# look.py - check a recording of graphs that ran from twins; uses no code of Tapedeck.
+# usage: look.py FIXTURE [share]
+# SPDX-License-Identifier: Apache-2.0
+import sys
+
+sys.path.append(sys.path[0] + "/../..")
+from recorded import Recorded
+
+fixture, share = Recorded(sys.argv[1]), len(sys.argv) > 2
+fixture.balance()
+print("ledger balances")
+layers = fixture.layers()
+print("every step holds every layer once, in order, under its name:", len(layers))
+count = fixture.count
+inputs = {t["blob"] for op in fixture.ops for t in op["in"] if t["role"] == "a"}
+assert len(inputs) == len(fixture.ops)
+print("no two ops have the same activations")
+assert count("launches.graphs") == count("launches.graphs_read") > len(fixture.steps)
+if share:
+    assert 0 < len(fixture.steps) < count("steps.seen")
+else:
+    # the tap's thread needs some milliseconds for a twin, more on a machine that is busy
+    assert len(fixture.steps) + count("steps.dropped.graph") == count("steps.seen") < 3 * len(fixture.steps)
+    print("only the first steps of a size were not recorded")
