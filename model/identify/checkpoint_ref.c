@@ -29,6 +29,28 @@ void td_checkpoint_ref_set(struct td_tensor_rec *rec, const char *checkpoint,
     rec->ref = ref;
 }
 
+static cJSON *range_json(const struct td_ref_range *r)
+{
+    return cJSON_CreateDoubleArray((const double[]){(double)r->from, (double)(r->from + r->count)}, 2);
+}
+
+void td_checkpoint_ref_slice(struct td_tensor_rec *rec, const struct td_ref_range *rows,
+                             const struct td_ref_range *cols, int n)
+{
+    cJSON *all = cJSON_CreateArray();
+    int i;
+
+    for (i = 0; i < n; i++) {
+        cJSON *one = n > 1 ? cJSON_CreateArray() : all;
+
+        cJSON_AddItemToArray(one, range_json(&rows[i]));
+        cJSON_AddItemToArray(one, range_json(&cols[i]));
+        if (one != all)
+            cJSON_AddItemToArray(all, one);
+    }
+    cJSON_ReplaceItemInObjectCaseSensitive(rec->ref, "slice", all);
+}
+
 /* AWQ checkpoints pack their words in another order: a reader must undo that before anything
  * else. */
 static const char *awq_transform(const struct td_layer_index *layers, const char *tail)

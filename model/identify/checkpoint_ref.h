@@ -23,4 +23,11 @@ void td_checkpoint_ref_set(struct td_tensor_rec *rec, const char *checkpoint,
 void td_checkpoint_ref_layer(struct td_weight_set *s, int at, const struct td_fused *layer,
                              const char *tail, enum td_dtype from);
 
+/* A part of a tensor of two dimensions: `count` rows or columns of it, from one on. */
+struct td_ref_range { int64_t from, count; };
+
+/* Set the slice of rec->ref: so much of each of its n tensors. */
+void td_checkpoint_ref_slice(struct td_tensor_rec *rec, const struct td_ref_range *rows,
+                             const struct td_ref_range *cols, int n);
+
 #endif

@@ -6,6 +6,9 @@
 #include <string.h>
 
 #include "model/awq.h"
+#include "model/identify/rank_shares.h"
+
+#define PADDING 512 /* Marlin pads outputs to 64 or 128, inputs to 64 or 128 and whole groups */
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
@@ -279,12 +282,9 @@ static bool same_g_idx(const struct td_gptq_weight *a, const struct td_gptq_weig
     return !a->g_idx == !b->g_idx && (!a->g_idx || !memcmp(a->g_idx, b->g_idx, (size_t)a->k * 4));
 }
 
-/* Look up the parts of m->layer. Returns the sum of their outputs; 0: one is missing, or they do
- * not fit each other or w. */
-static int64_t find_parts(const struct td_checkpoint *ck, const struct td_gptq_unpacked *w,
-                          struct td_gptq_match *m)
+/* Look up the parts of m->layer. False: one is missing, or they do not fit each other. */
+static bool find_parts(const struct td_checkpoint *ck, int bits, struct td_gptq_match *m)
 {
-    int64_t n = 0;
     int i;
 
     for (i = 0; i < m->layer.n; i++) {
@@ -292,35 +292,47 @@ static int64_t find_parts(const struct td_checkpoint *ck, const struct td_gptq_u
                                     *first = m->part[0].w;
 
         m->part[i] = (struct td_gptq_part){.w = part};
-        if (!part || part->bits != w->bits || part->k % w->k)
-            return 0;
-        if ((part->groups > 1 || w->groups > 1) && part->group_size != w->k / w->groups)
-            return 0;
+        if (!part || part->bits != bits)
+            return false;
         if (i && (part->k != first->k || !same_g_idx(part, first)))
-            return 0;
-        n += part->n;
+            return false;
     }
-    return n;
+    return true;
 }
 
-/* Cut every part to the share of one rank, of ranks_n that share the outputs, or of ranks_k that
- * share the inputs. */
-static bool cut_rank_share(const struct td_gptq_unpacked *w, struct td_gptq_match *m, int64_t ranks_n,
-                           int64_t ranks_k, int64_t rank)
+/* Can w have 1/ranks_k of the parts' inputs, in groups of their size? */
+static bool inputs_fit(const struct td_gptq_unpacked *w, const struct td_gptq_match *m, int64_t ranks_k)
+{
+    int i;
+
+    for (i = 0; i < m->layer.n; i++) {
+        const struct td_gptq_weight *part = m->part[i].w;
+
+        if (part->k != w->k * ranks_k ||
+            ((part->groups > 1 || w->groups > 1) && part->group_size != w->k / w->groups))
+            return false;
+    }
+    return ranks_k == 1 || m->layer.n == 1; /* layers whose inputs are shared out are not stacked */
+}
+
+/* Cut every part to the share of one rank, of those that share the outputs, or of ranks_k that share
+ * the inputs. */
+static bool cut_rank_share(const struct td_gptq_unpacked *w, struct td_gptq_match *m,
+                           const struct td_rank_shares *shares, int64_t ranks_k, int64_t rank)
 {
     int i;
 
     for (i = 0; i < m->layer.n; i++) {
         struct td_gptq_part *p = &m->part[i];
 
-        p->n = p->w->n / ranks_n;
-        p->n0 = ranks_n > 1 ? rank * p->n : 0;
+        p->n = p->w->n / shares->pieces[i];
+        p->n0 = ranks_k > 1 ? 0 : td_rank_piece(shares, i, rank) * p->n;
         p->k0 = ranks_k > 1 ? rank * w->k : 0;
-        if (p->w->n % ranks_n || p->n * w->bits % 32) /* a ref cannot name part of a word of zero
-                                                         points */
+        if (p->n * w->bits % 32) /* a ref cannot name part of a word of zero points */
             return false;
     }
-    m->unsliced = ranks_n == 1 && ranks_k == 1;
+    m->unsliced = shares->ranks == 1 && ranks_k == 1;
+    m->padded = false;
     return true;
 }
 
@@ -338,23 +350,107 @@ static bool same_content(const struct td_gptq_wanted *wanted, struct td_gptq_mat
     return same_parts(wanted, m, NULL);
 }
 
-/* Add to *found how many shares of m->layer have the content of w. *out becomes the first that was
- * ever found. */
+/* Add to *found how many shares of m->layer that are cut so have the content of w. *out becomes the
+ * first that was ever found. */
+static void try_shares(const struct td_gptq_wanted *wanted, struct td_gptq_match *m,
+                       const struct td_rank_shares *shares, int64_t ranks_k, int *found,
+                       struct td_gptq_match *out)
+{
+    int64_t rank;
+
+    for (rank = 0; rank < shares->ranks * ranks_k; rank++)
+        if (cut_rank_share(wanted->w, m, shares, ranks_k, rank) && same_content(wanted, m) &&
+            !(*found)++)
+            *out = *m;
+}
+
+static void count_outputs(const struct td_gptq_match *m, int64_t n[TD_FUSED_PARTS])
+{
+    int i;
+
+    for (i = 0; i < m->layer.n; i++)
+        n[i] = m->part[i].w->n;
+}
+
+/* Do w's outputs from n0 on have no scale, and are its inputs from k0 on zeros? */
+static bool has_padding_from(const struct td_gptq_unpacked *w, int64_t n0, int64_t k0)
+{
+    const int pack = 32 / w->bits;
+    int64_t g, i;
+
+    for (g = 0; g < w->groups; g++)
+        for (i = n0; i < w->n; i++)
+            if (w->scales[g * w->n + i] & 0x7fff)
+                return false;
+    for (i = k0 / pack * w->n; i < w->k / pack * w->n; i++)
+        if (w->qweight[i])
+            return false;
+    return true;
+}
+
+/* Of w without its padding: a share with fewer outputs, inputs or both, as many as fit into w and no
+ * fewer than padding to a multiple of PADDING explains. */
+static void try_padded_share(const struct td_gptq_wanted *wanted, struct td_gptq_match *m, int ranks_n,
+                             int64_t ranks_k, int *found, struct td_gptq_match *out)
+{
+    struct td_gptq_unpacked w = *wanted->w;
+    const struct td_gptq_weight *part = m->part[0].w;
+    const struct td_gptq_wanted without = {.w = &w};
+    struct td_rank_shares shares = {.ranks = ranks_n};
+    int64_t outputs = 0;
+    int i, before = *found;
+
+    for (i = 0; i < m->layer.n; i++) {
+        shares.pieces[i] = ranks_n;
+        outputs += m->part[i].w->n / ranks_n;
+        if (m->part[i].w->n % ranks_n)
+            return;
+    }
+    w.k = part->k / ranks_k;
+    w.groups = part->groups == 1 ? 1 : w.k / part->group_size;
+    if (outputs > w.n || w.n - outputs >= PADDING || w.k > wanted->w->k || wanted->w->k - w.k >= PADDING ||
+        (outputs == w.n && w.k == wanted->w->k) || w.groups < 1 || w.groups > wanted->w->groups ||
+        (part->groups > 1 && part->group_size != wanted->w->k / wanted->w->groups) ||
+        !inputs_fit(&w, m, ranks_k) || !has_padding_from(wanted->w, outputs, w.k))
+        return;
+    try_shares(&without, m, &shares, ranks_k, found, out);
+    if (!before && *found)
+        out->padded = true;
+}
+
+static void try_padded(const struct td_gptq_wanted *wanted, struct td_gptq_match *m, int *found,
+                       struct td_gptq_match *out)
+{
+    const int64_t k = m->part[0].w->k;
+    int ranks;
+
+    if (!wanted->padded || wanted->w->g_idx || wanted->sample)
+        return;
+    for (ranks = 1; ranks <= TD_RANKS_MAX; ranks++) {
+        try_padded_share(wanted, m, ranks, 1, found, out);
+        if (ranks > 1 && k % ranks == 0)
+            try_padded_share(wanted, m, 1, ranks, found, out);
+    }
+}
+
+/* The same of all shares. */
 static void try_layer(const struct td_checkpoint *ck, const struct td_gptq_wanted *wanted,
                       struct td_gptq_match *m, int *found, struct td_gptq_match *out)
 {
     const struct td_gptq_unpacked *w = wanted->w;
-    int64_t n = find_parts(ck, w, m), ranks_n = n / w->n, ranks_k = n ? m->part[0].w->k / w->k : 0,
-            rank;
+    struct td_rank_shares ways[TD_RANK_WAYS];
+    int64_t n[TD_FUSED_PARTS], ranks_k;
+    int n_ways, i;
 
-    if (!n || n % w->n || (ranks_n > 1 && ranks_k > 1) || ranks_n * ranks_k > TD_GPTQ_MATCH_RANKS)
+    if (!find_parts(ck, w->bits, m))
         return;
-    if (ranks_k > 1 && m->layer.n > 1)   /* layers whose inputs are shared out are not stacked */
-        return;
-    for (rank = 0; rank < ranks_n * ranks_k; rank++)
-        if (cut_rank_share(w, m, ranks_n, ranks_k, rank) && same_content(wanted, m) &&
-            !(*found)++)
-            *out = *m;
+    count_outputs(m, n);
+    ranks_k = m->part[0].w->k / w->k;
+    n_ways = td_rank_shares_find(n, m->layer.n, w->n, ways);
+    for (i = 0; i < n_ways && ranks_k <= TD_RANKS_MAX && inputs_fit(w, m, ranks_k); i++)
+        if (ranks_k <= 1 || ways[i].ranks == 1)
+            try_shares(wanted, m, &ways[i], ranks_k, found, out);
+    try_padded(wanted, m, found, out);
 }
 
 int td_gptq_match_find(const struct td_checkpoint *ck, const struct td_gptq_wanted *wanted,

@@ -2,9 +2,10 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * A server holds a layer of the checkpoint, or several stacked along n (q, k and v; gate and up),
- * or what one of R ranks of a tensor-parallel server has of that: 1/R of the outputs of every part,
- * or 1/R of the inputs. Sizes say where to look, content decides. Scales are compared as the server
- * has them: it converts them to the type it computes in, to nearest even, when it loads them. */
+ * or what one of R ranks of a tensor-parallel server has of that: its outputs of every part
+ * (rank_shares.h), or 1/R of the inputs. Sizes say where to look, content decides. Scales are
+ * compared as the server has them: it converts them to the type it computes in, to nearest even,
+ * when it loads them. */
 #ifndef TD_MODEL_IDENTIFY_GPTQ_MATCH_H
 #define TD_MODEL_IDENTIFY_GPTQ_MATCH_H
 
@@ -15,7 +16,6 @@
 #include "model/identify/fused_layers.h"
 #include "model/gptq_unpacked.h"
 
-#define TD_GPTQ_MATCH_RANKS 64       /* of a tensor-parallel server, at most */
 
 /* Of one layer of the checkpoint: outputs [n0, n0 + n), inputs [k0, k0 + the weight's k). */
 struct td_gptq_part { const struct td_gptq_weight *w; int64_t k0, n0, n; };
@@ -24,6 +24,7 @@ struct td_gptq_match {
     struct td_fused layer;
     struct td_gptq_part part[TD_FUSED_PARTS]; /* one for each part of the layer */
     bool unsliced;                     /* all of every part; false: one rank's share */
+    bool padded;                       /* w is larger: there are outputs or inputs behind them */
     bool sorted;                       /* rows lie sorted by group: the order within a group is not
                                           the checkpoint's */
 };
@@ -35,6 +36,9 @@ struct td_gptq_wanted {
     const struct td_gptq_unpacked *w;
     bool sorted_rows;                  /* w without g_idx may also match a layer with one, its rows
                                           sorted by group, in any order within a group */
+    bool padded;                       /* w without g_idx may also have outputs without a scale, and
+                                          inputs of zeros, behind those of the layer, as vLLM pads it
+                                          for Marlin. It is compared without these */
     /* Not NULL: w->qweight is not known but for this sample of it, a matrix of I32. Rows that are
      * sorted by group then lie as td_gptq_argsort_groups() has them. */
     const struct td_weight_fingerprint *sample;

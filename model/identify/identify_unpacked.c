@@ -11,29 +11,21 @@
 
 /* ---- references ------------------------------------------------------------------------------ */
 
-static cJSON *range(int64_t from, int64_t count)
-{
-    return cJSON_CreateDoubleArray((const double[]){(double)from, (double)(from + count)}, 2);
-}
-
 /* Set t->ref's slice: the rows and columns of each part that t is made of. n_per outputs are one
  * column of t. */
 static void set_slice(struct td_tensor_rec *t, const struct td_gptq_match *m,
                       int64_t (*row_of)(const struct td_gptq_part *), int64_t n_per)
 {
-    cJSON *all = cJSON_CreateArray();
+    struct td_ref_range rows[TD_FUSED_PARTS], cols[TD_FUSED_PARTS];
     int i;
 
     for (i = 0; i < m->layer.n; i++) {
         const struct td_gptq_part *p = &m->part[i];
-        cJSON *one = m->layer.n > 1 ? cJSON_CreateArray() : all;
 
-        cJSON_AddItemToArray(one, range(row_of(p), t->shape[0]));
-        cJSON_AddItemToArray(one, range(p->n0 / n_per, p->n / n_per));
-        if (one != all)
-            cJSON_AddItemToArray(all, one);
+        rows[i] = (struct td_ref_range){row_of(p), t->shape[0]};
+        cols[i] = (struct td_ref_range){p->n0 / n_per, p->n / n_per};
     }
-    cJSON_ReplaceItemInObjectCaseSensitive(t->ref, "slice", all);
+    td_checkpoint_ref_slice(t, rows, cols, m->layer.n);
 }
 
 static int64_t first_word(const struct td_gptq_part *p)
@@ -122,20 +114,22 @@ static int find(struct td_weight_set *s, const struct td_gptq_wanted *wanted,
 static void fill_output(struct td_weight_set *s, struct td_gptq_unpacked *w,
                         const struct td_gptq_match *match)
 {
-    if (s->matches)
+    const bool stored = !s->matches || match->padded; /* the checkpoint has no padding */
+
+    if (!stored)
         set_zero_offset(w, match->part[0].w->zero_offset);
     store_weight(s, w);
-    if (s->matches)
+    if (!stored)
         refer_tensors(s, match);
     if (s->matches == 1)
         snprintf(s->layer, sizeof s->layer, "%s", match->layer.layer);
 }
 
-void td_identify_unpacked(struct td_weight_set *s, struct td_gptq_unpacked *w, bool sorted_rows)
+void td_identify_unpacked(struct td_weight_set *s, struct td_gptq_unpacked *w, bool marlin)
 {
     struct td_gptq_match match;
 
-    s->matches = find(s, &(struct td_gptq_wanted){w, sorted_rows, NULL, NULL}, &match);
+    s->matches = find(s, &(struct td_gptq_wanted){.w = w, .sorted_rows = marlin, .padded = marlin}, &match);
     fill_output(s, w, &match);
 }
 
@@ -146,7 +140,8 @@ int td_identify_sampled(struct td_weight_set *s, struct td_gptq_unpacked *w, boo
     int rc;
 
     s->matches =
-        find(s, &(struct td_gptq_wanted){w, sorted_rows, s->fingerprint, scaled_zeros}, &match);
+        find(s, &(struct td_gptq_wanted){.w = w, .sorted_rows = sorted_rows, .sample = s->fingerprint, .scaled_zeros = scaled_zeros},
+             &match);
     if (!s->matches)
         return td_fail(err, TD_EUNSUPPORTED, "no layer of the checkpoint has this sample");
     rc = td_gptq_match_qweight(&match, w, err);

@@ -16,9 +16,11 @@ int td_identify_begin(const struct td_weight_set *s, const char *kernel, struct 
  * zero_offset and act_order. If the checkpoint has a layer with this content, qzeros get its
  * zero_offset, and the tensors references; exactly one such layer names the set.
  *   w           : the set takes its arrays; zeroed afterwards
- *   sorted_rows : rows of w may be sorted by the groups of the checkpoint's g_idx, in any order
- *                 within a group. Such a weight is named, and its qweight has no reference */
-void td_identify_unpacked(struct td_weight_set *s, struct td_gptq_unpacked *w, bool sorted_rows);
+ *   marlin      : w may be what vLLM makes of a layer for Marlin. Its rows may be sorted by the
+ *                 groups of the checkpoint's g_idx, in any order within a group: such a weight is
+ *                 named, and its qweight has no reference. Or it may be padded: then it is named,
+ *                 and has no references */
+void td_identify_unpacked(struct td_weight_set *s, struct td_gptq_unpacked *w, bool marlin);
 
 /* The same of a weight whose qweight is not known but for the sample s->fingerprint: it is taken
  * from the layer with that content.

@@ -119,6 +119,50 @@ static struct weight cut(int model, const char *const *names, int ranks_n, int r
     return w;
 }
 
+/* The outputs of b behind those of a, which are both freed. Sizes of 4 bits; no g_idx. */
+static struct weight beside(struct weight a, struct weight b)
+{
+    struct weight w = a;
+    int64_t i;
+
+    w.n = a.n + b.n;
+    w.qweight = calloc((size_t)(w.k / 8 * w.n), 4);
+    w.qzeros = calloc((size_t)(w.groups * w.n / 8), 4);
+    w.scales = calloc((size_t)(w.groups * w.n), 2);
+    for (i = 0; i < w.k / 8; i++) {
+        memcpy(&w.qweight[i * w.n], &a.qweight[i * a.n], (size_t)a.n * 4);
+        memcpy(&w.qweight[i * w.n + a.n], &b.qweight[i * b.n], (size_t)b.n * 4);
+    }
+    for (i = 0; i < w.groups; i++) {
+        memcpy(&w.qzeros[i * w.n / 8], &a.qzeros[i * a.n / 8], (size_t)(a.n / 8) * 4);
+        memcpy(&w.qzeros[(i * w.n + a.n) / 8], &b.qzeros[i * b.n / 8], (size_t)(b.n / 8) * 4);
+        memcpy(&w.scales[i * w.n], &a.scales[i * a.n], (size_t)a.n * 2);
+        memcpy(&w.scales[i * w.n + a.n], &b.scales[i * b.n], (size_t)b.n * 2);
+    }
+    free(a.qweight), free(a.qzeros), free(a.scales);
+    free(b.qweight), free(b.qzeros), free(b.scales), free(b.perm);
+    return w;
+}
+
+/* A weight with zeros around it, as vLLM pads it for Marlin. It is freed. */
+static struct weight padded(struct weight w, int64_t n, int64_t k)
+{
+    struct weight p = {.bits = 4, .n = n, .k = k, .groups = w.groups > 1 ? k / 32 : 1, .perm = w.perm};
+    int64_t i;
+
+    p.qweight = calloc((size_t)(k / 8 * n), 4);
+    p.qzeros = calloc((size_t)(p.groups * n / 8), 4);
+    p.scales = calloc((size_t)(p.groups * n), 2);
+    for (i = 0; i < w.k / 8; i++)
+        memcpy(&p.qweight[i * n], &w.qweight[i * w.n], (size_t)w.n * 4);
+    for (i = 0; i < w.groups; i++) {
+        memcpy(&p.qzeros[i * n / 8], &w.qzeros[i * w.n / 8], (size_t)(w.n / 8) * 4);
+        memcpy(&p.scales[i * n], &w.scales[i * w.n], (size_t)w.n * 2);
+    }
+    free(w.qweight), free(w.qzeros), free(w.scales);
+    return p;
+}
+
 static void free_weight(struct weight *w)
 {
     free(w->qweight), free(w->qzeros), free(w->scales), free(w->g_idx), free(w->perm);
@@ -1041,6 +1085,87 @@ static void lies_are_not_followed(void **state)
     expect_as_sent(&r);
 }
 
+/* ---- more ranks than heads; padding ---------------------------------------------------------------------------------- */
+
+static const char *const only_q[] = {ATTENTION ".q_proj", NULL}, *const only_k[] = {ATTENTION ".k_proj", NULL}, *const only_v[] = {ATTENTION ".v_proj", NULL};
+
+static int64_t slice_at(const struct td_weight_set *s, int part, int dimension, int end)
+{
+    const cJSON *one = cJSON_GetArrayItem(td_json_get(s->t[0].rec.ref, "slice"), part);
+
+    return (int64_t)cJSON_GetArrayItem(cJSON_GetArrayItem(one, dimension), end)->valuedouble;
+}
+
+/* Four ranks share four heads of q and two of k and v: two ranks each have the same k and v. Eight have half a head of q,
+ * and four each the same. */
+static void shared_heads_are_found(void **state)
+{
+    struct run_time r;
+    int ranks, rank;
+
+    (void)state;
+    for (ranks = 4; ranks <= 8; ranks += 4)
+        for (rank = 0; rank < ranks; rank++) {
+            const int head = rank / (ranks / 2);
+
+            as_exllama(&r, PLAIN, beside(cut(PLAIN, only_q, ranks, 1, rank), beside(cut(PLAIN, only_k, 2, 1, head), cut(PLAIN, only_v, 2, 1, head))));
+            assert_int_equal(identify(&r), 0);
+            expect_found(&r, ATTENTION ".qkv_proj", qkv);
+            assert_int_equal(slice_at(&r.s, 0, 1, 0), rank * 64 / ranks);
+            assert_int_equal(slice_at(&r.s, 1, 1, 0), head * 16);
+            assert_int_equal(slice_at(&r.s, 2, 1, 1), head * 16 + 16);
+            expect_loaded(&r, PLAIN, "qweight", "[\"stack\"]");
+            end(&r);
+        }
+    /* k of one head beside v of the other: no rank has that */
+    as_exllama(&r, PLAIN, beside(cut(PLAIN, only_q, 4, 1, 0), beside(cut(PLAIN, only_k, 2, 1, 0), cut(PLAIN, only_v, 2, 1, 1))));
+    assert_int_equal(identify(&r), 0);
+    assert_int_equal(r.s.matches, 0);
+    end(&r);
+}
+
+static void expect_padded(struct run_time *r, const char *layer)
+{
+    assert_int_equal(identify(r), 0);
+    assert_int_equal(r->s.matches, 1);
+    assert_string_equal(r->s.layer, layer);
+    expect_bytes(&r->s, "qweight", r->w.qweight, r->w.k / 8, r->w.n, 4);
+    assert_null(r->s.t[at(&r->s, "qweight")].rec.ref);
+    assert_null(r->s.t[at(&r->s, "scales")].rec.ref);
+}
+
+/* Outputs, inputs or both are padded for Marlin: the layer is named, and its bytes are stored. */
+static void padded_layers_are_named(void **state)
+{
+    struct run_time r;
+    struct weight w;
+
+    (void)state;
+    as_marlin(&r, PLAIN, padded(cut(PLAIN, down, 1, 1, 0), 128, FFN), "F16");
+    expect_padded(&r, MLP ".down_proj");
+    end(&r);
+    as_marlin(&r, PLAIN, padded(cut(PLAIN, gate_up, 1, 1, 0), 2 * FFN, 128), "BF16");
+    expect_padded(&r, MLP ".gate_up_proj");
+    end(&r);
+    as_marlin(&r, AWQ, padded(cut(AWQ, down, 1, 1, 0), 128, FFN + 64), "F16");
+    expect_padded(&r, MLP ".down_proj");
+    end(&r);
+    /* of one of two ranks, which share the outputs, or the inputs */
+    as_marlin(&r, PLAIN, padded(cut(PLAIN, qkv, 2, 1, 1), 128, 128), "F16");
+    expect_padded(&r, ATTENTION ".qkv_proj");
+    end(&r);
+    as_marlin(&r, PLAIN, padded(cut(PLAIN, down, 1, 2, 1), 128, FFN / 2), "F16");
+    expect_padded(&r, MLP ".down_proj");
+    end(&r);
+    /* what lies behind the outputs is no padding */
+    w = padded(cut(PLAIN, down, 1, 1, 0), 128, FFN);
+    w.scales[127] = 0x3c00;
+    as_marlin(&r, PLAIN, w, "F16");
+    assert_int_equal(identify(&r), 0);
+    assert_int_equal(r.s.matches, 0);
+    end(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1053,6 +1178,8 @@ int main(void)
         cmocka_unit_test(samples_are_spread),
         cmocka_unit_test(the_product_is_the_models), cmocka_unit_test(marlin_of_awq),
         cmocka_unit_test(lies_are_not_followed), cmocka_unit_test(marlin_rows_that_are_not_there),
+        cmocka_unit_test(shared_heads_are_found),
+        cmocka_unit_test(padded_layers_are_named),
     };
 
     return cmocka_run_group_tests_name("identify_gpu", tests, setup, teardown);

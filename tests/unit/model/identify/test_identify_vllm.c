@@ -381,12 +381,78 @@ static void plain_weights_by_their_bytes(void **state)
     td_weight_set_release(&s);
 }
 
+static int64_t slice_at(const struct td_weight_set *s, int dimension, int end)
+{
+    const cJSON *slice = cJSON_GetObjectItemCaseSensitive(s->t[0].rec.ref, "slice");
+
+    return (int64_t)cJSON_GetArrayItem(cJSON_GetArrayItem(slice, dimension), end)->valuedouble;
+}
+
+/* What the ranks of a server have of a vocabulary of 264, padded to 320: rows by rank, and zeros behind the last one. */
+static void shares_of_a_vocabulary(void **state)
+{
+    enum { RANKS = 2, ROWS = 320 / RANKS };
+    const struct td_st_tensor *t = td_safetensors_find(td_layer_index_checkpoint(layers)->tensors, "model.embed_tokens.weight");
+    static uint16_t w[ROWS * TINY_HIDDEN];
+    struct td_weight_tensor tensor = {
+        .rec = {.role = "w", .dtype = "F16", .ndim = 2, .shape = {ROWS, TINY_HIDDEN}, .strides = {TINY_HIDDEN, 1}}, .data = w, .size = sizeof w};
+    struct td_weight_set s = {.kind = "gemm", .layout = "checkpoint", .sent = &tensor, .n_sent = 1, .layers = layers};
+    int rank;
+
+    (void)state;
+    for (rank = 0; rank < RANKS; rank++) {
+        const int rows = rank ? TINY_VOCAB - ROWS : ROWS;
+
+        memset(w, 0, sizeof w);
+        memcpy(w, (const uint16_t *)t->data + rank * ROWS * TINY_HIDDEN, (size_t)rows * TINY_HIDDEN * 2);
+        assert_int_equal(identify(&s), 0);
+        assert_int_equal(s.matches, 1);
+        assert_string_equal(s.layer, "model.embed_tokens");
+        assert_int_equal(s.t[0].size, sizeof w);
+        assert_memory_equal(s.t[0].data, w, sizeof w);
+        assert_int_equal(s.t[0].rec.ref != NULL, !rank); /* the checkpoint has no zeros there */
+        if (!rank)
+            assert_true(slice_at(&s, 0, 0) == 0 && slice_at(&s, 0, 1) == ROWS && slice_at(&s, 1, 1) == TINY_HIDDEN);
+        td_weight_set_release(&s);
+    }
+    w[sizeof w / 2 - 1] = 1;             /* no zero there */
+    assert_int_equal(identify(&s), 0);
+    assert_int_equal(s.matches, 0);
+    td_weight_set_release(&s);
+    memset(w, 0, sizeof w);              /* zeros alone are nobody's */
+    assert_int_equal(identify(&s), 0);
+    assert_int_equal(s.matches, 0);
+    td_weight_set_release(&s);
+}
+
+/* A rank that has the second half of the inputs. */
+static void shares_of_inputs(void **state)
+{
+    enum { COLS = TINY_HIDDEN / 2 };
+    const struct td_st_tensor *t = td_safetensors_find(td_layer_index_checkpoint(layers)->tensors, "model.embed_tokens.weight");
+    static uint16_t w[TINY_VOCAB * COLS];
+    struct td_weight_tensor tensor = {
+        .rec = {.role = "w", .dtype = "F16", .ndim = 2, .shape = {TINY_VOCAB, COLS}, .strides = {COLS, 1}}, .data = w, .size = sizeof w};
+    struct td_weight_set s = {.kind = "gemm", .layout = "checkpoint", .sent = &tensor, .n_sent = 1, .layers = layers};
+    int i;
+
+    (void)state;
+    for (i = 0; i < TINY_VOCAB; i++)
+        memcpy(w + i * COLS, (const uint16_t *)t->data + i * TINY_HIDDEN + COLS, COLS * 2);
+    assert_int_equal(identify(&s), 0);
+    assert_int_equal(s.matches, 1);
+    assert_string_equal(s.layer, "model.embed_tokens");
+    assert_memory_equal(s.t[0].data, w, sizeof w);
+    assert_true(slice_at(&s, 0, 1) == TINY_VOCAB && slice_at(&s, 1, 0) == COLS && slice_at(&s, 1, 1) == TINY_HIDDEN);
+    td_weight_set_release(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(packed_layers_are_found), cmocka_unit_test(other_content_has_no_name), cmocka_unit_test(another_layout_stays),
         cmocka_unit_test(lies_are_not_followed),   cmocka_unit_test(embeddings_by_their_fingerprint),
-        cmocka_unit_test(plain_weights_by_their_bytes),
+        cmocka_unit_test(plain_weights_by_their_bytes), cmocka_unit_test(shares_of_a_vocabulary), cmocka_unit_test(shares_of_inputs),
     };
 
     return cmocka_run_group_tests_name("identify_vllm", tests, setup, teardown);
