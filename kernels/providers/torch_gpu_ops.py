@@ -252,11 +252,14 @@ def choose_quantised(build, op):
     """The operator that was recorded, where the recording names one that is known, else the first that takes the op, in
     vLLM's order. TD_OPERATOR=NAME (--build-env) asks for another of the same meaning."""
     need(op, "a", "qweight", "scales", "qzeros")
+    from torch_allspark_ops import AllSpark
+
+    known = [Machete, AllSpark, Marlin, Exllama]   # _POSSIBLE_KERNELS of kernels/linear/__init__.py, in vLLM's order
     wanted, why = os.environ.get("TD_OPERATOR", ""), ""
-    if wanted and wanted not in (c.name for c in QUANTISED):
-        raise Unsupported(f"TD_OPERATOR={wanted}: no such operator is known here; there are {', '.join(c.name for c in QUANTISED)}")
-    recorded = [c for c in QUANTISED if c.layout == op.layout or c.name in op.symbol.split("::")]
-    for c in [c for c in QUANTISED if c.name == wanted] if wanted else recorded or QUANTISED:
+    if wanted and wanted not in (c.name for c in known):
+        raise Unsupported(f"TD_OPERATOR={wanted}: no such operator is known here; there are {', '.join(c.name for c in known)}")
+    recorded = [c for c in known if c.layout == op.layout or c.name in op.symbol.split("::")]
+    for c in [c for c in known if c.name == wanted] if wanted else recorded or known:
         try:
             plan = c(build, op)
             if op.get("bias"):               # Marlin adds it to the rounded product, vLLM does after the others
@@ -484,6 +487,3 @@ class Exllama(Quantised):
     def call(self):
         return self.add_bias(self.op_of(a=self.a, b_q_weight=self.w, b_gptq_qzeros=self.zero, b_gptq_scales=self.scales, b_g_idx=self.order,
                                         use_exllama=True, use_v2_format=self.op.attrs.get("zero_offset", 1) == 0, bit=self.bits))
-
-
-QUANTISED = [Machete, Marlin, Exllama]   # _POSSIBLE_KERNELS of kernels/linear/__init__.py, in vLLM's order

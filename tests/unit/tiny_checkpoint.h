@@ -45,6 +45,7 @@ struct tiny_spoil {
     bool act_order;        /* rows of a group lie scattered */
     int experts;           /* so many, each with a gate, an up and a down, besides the layer's own */
     bool mixtral;          /* they are w1, w3 and w2 */
+    bool one_group;        /* a scale for all inputs of an output; GPTQ's packing */
     bool awq;              /* AWQ's packing, any zero points */
 };
 
@@ -60,7 +61,7 @@ static inline uint32_t tiny_random(struct tiny_writer *w)
     return (uint32_t)(w->rng >> 32);
 }
 
-/* kind 'q' any bits, 'z' zero points 7 or 127 (stored), 's' scales near 0.02, 'n' norms near 1, 'e' embeddings, 'i' g_idx in order, 'p' of another order */
+/* kind 'q' any bits, 'z' zero points 7 or 127 (stored), 's' scales near 0.02, 'n' norms near 1, 'e' embeddings, 'i' g_idx in order, 'p' of another order, 'o' of one group */
 static inline void tiny_tensor(struct tiny_writer *w, const char *layer, const char *part, char kind, int d0, int d1)
 {
     char name[128];
@@ -73,7 +74,7 @@ static inline void tiny_tensor(struct tiny_writer *w, const char *layer, const c
     if (w->spoil->misshape && strcmp(name, w->spoil->misshape) == 0)
         rows /= 2;
     for (int i = 0; i < rows * (d1 ? d1 : 1); i++) {
-        uint32_t word = kind == 'z' ? (w->spoil->bits == 8 ? 0x7f7f7f7fu : 0x77777777u) : kind == 'i' ? (uint32_t)i / 32 : kind == 'p' ? (uint32_t)(i * 7 % d0) / 32 : tiny_random(w);
+        uint32_t word = kind == 'z' ? (w->spoil->bits == 8 ? 0x7f7f7f7fu : 0x77777777u) : kind == 'o' ? 0 : kind == 'i' ? (uint32_t)i / 32 : kind == 'p' ? (uint32_t)(i * 7 % d0) / 32 : tiny_random(w);
         float unit = (float)(word >> 8) / (float)(1 << 24);
         uint16_t h = td_f32_to_f16(kind == 's' ? 0.02f + 0.02f * unit : kind == 'n' ? 0.5f + unit : 2 * unit - 1);
         td_buf_add(&w->data, is_f16 ? (void *)&h : (void *)&word, is_f16 ? 2 : 4);
@@ -84,10 +85,10 @@ static inline void tiny_tensor(struct tiny_writer *w, const char *layer, const c
     td_buf_addf(&w->header, "],\"data_offsets\":[%zu,%zu]}", start, w->data.len);
 }
 
-/* Groups of 32 */
+/* Groups of 32, but for one_group */
 static inline void tiny_linear(struct tiny_writer *w, const char *layer, int k, int n)
 {
-    int pack = w->spoil->bits == 8 ? 4 : 8;
+    int pack = w->spoil->bits == 8 ? 4 : 8, groups = w->spoil->one_group ? 1 : k / 32;
 
     if (w->spoil->awq) {
         tiny_tensor(w, layer, ".qweight", 'q', k, n / 8);
@@ -96,9 +97,9 @@ static inline void tiny_linear(struct tiny_writer *w, const char *layer, int k, 
         return;
     }
     tiny_tensor(w, layer, ".qweight", 'q', k / pack, n);
-    tiny_tensor(w, layer, ".qzeros", 'z', k / 32, n / pack);
-    tiny_tensor(w, layer, ".scales", 's', k / 32, n);
-    tiny_tensor(w, layer, ".g_idx", w->spoil->act_order ? 'p' : 'i', k, 0);
+    tiny_tensor(w, layer, ".qzeros", 'z', groups, n / pack);
+    tiny_tensor(w, layer, ".scales", 's', groups, n);
+    tiny_tensor(w, layer, ".g_idx", w->spoil->one_group ? 'o' : w->spoil->act_order ? 'p' : 'i', k, 0);
 }
 
 static inline void tiny_experts(struct tiny_writer *w, int ffn)
@@ -155,9 +156,9 @@ static inline int tiny_checkpoint_write(const char *dir, const struct tiny_spoil
                 "{\"model_type\":\"%s\",\"hidden_size\":%d,\"intermediate_size\":%d,\"num_hidden_layers\":1,\"num_attention_heads\":%d,"
                 "\"num_key_value_heads\":%d,\"head_dim\":%d,\"vocab_size\":%d,\"max_position_embeddings\":%d,\"tie_word_embeddings\":true,"
                 "\"eos_token_id\":256,\"rms_norm_eps\":1e-6,\"rope_theta\":10000.0,\"quantization_config\":{\"quant_method\":\"%s\",\"bits\":%d,"
-                "\"group_size\":32,\"desc_act\":%s,\"sym\":true,\"checkpoint_format\":\"gptq\"}}",
+                "\"group_size\":%d,\"desc_act\":%s,\"sym\":true,\"checkpoint_format\":\"gptq\"}}",
                 spoil->model_type ? spoil->model_type : "llama", TINY_HIDDEN, TINY_FFN, TINY_HEADS, TINY_KV_HEADS, TINY_HEAD_DIM, TINY_VOCAB,
-                TINY_CONTEXT, spoil->awq ? "awq" : "gptq", spoil->bits == 8 ? 8 : 4, spoil->act_order ? "true" : "false");
+                TINY_CONTEXT, spoil->awq ? "awq" : "gptq", spoil->bits == 8 ? 8 : 4, spoil->one_group ? -1 : 32, spoil->act_order ? "true" : "false");
     failed = failed || tiny_write(dir, "config.json", &out);
     td_buf_clear(&out);
     tiny_tokenizer_json(&out);

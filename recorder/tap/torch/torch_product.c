@@ -8,6 +8,7 @@
 
 /* How each kind of op is read; layout NULL: whatever layout its weights have. */
 static const struct { const char *kind, *layout; tap_torch_product_kind *read; } kinds[] = {
+    {"gptq_gemm", "allspark", tap_torch_product_allspark},
     {"gptq_gemm", NULL, tap_torch_product_gptq_gemm},
     {"moe_gemm", "wna16", tap_torch_product_moe_wna16},
     {"moe_gemm", NULL, tap_torch_product_moe_gemm},

@@ -90,3 +90,22 @@ bool tap_torch_product_gptq_gemm(const struct tap_torch_meaning *m, const td_tor
         w->rounding = td_gpu_rounding_bias_after(w->rounding);
     return true;
 }
+
+/* Source: vLLM 0.26, csrc/libtorch_stable/quantization/gptq_allspark/allspark_qgemm_w8a16.cu: one group;
+ * outputs are padded to a multiple of 32. */
+bool tap_torch_product_allspark(const struct tap_torch_meaning *m, const td_torch_value *stack,
+                                struct td_gpu_work *w)
+{
+    const struct td_gpu_operand *qweight = operand(w, "qweight"), *scales = operand(w, "scales"),
+                                *a = operand(w, "a");
+    int64_t padded;
+
+    w->n = tap_torch_number_of(&m->schema->arg[m->number[0]], stack[m->number[0]], 0);
+    if (w->n < 1 || w->n > TD_GPU_MAX_SIZE || !tap_torch_product_gptq_gemm(m, stack, w))
+        return false;
+    padded = (w->n + 31) / 32 * 32;
+    return w->group_size == w->k && qweight && scales && !strcmp(qweight->dtype, "U8") &&
+           qweight->ndim == 2 && qweight->shape[0] == padded && qweight->shape[1] == w->k &&
+           !strcmp(scales->dtype, a->dtype) && scales->ndim == 2 && scales->shape[0] == 1 &&
+           scales->shape[1] == padded;
+}

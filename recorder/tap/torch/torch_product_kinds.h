@@ -17,7 +17,7 @@
 typedef bool tap_torch_product_kind(const struct tap_torch_meaning *m, const td_torch_value *stack,
                                     struct td_gpu_work *w);
 
-tap_torch_product_kind tap_torch_product_gptq_gemm, tap_torch_product_moe_gemm,
+tap_torch_product_kind tap_torch_product_allspark, tap_torch_product_gptq_gemm, tap_torch_product_moe_gemm,
     tap_torch_product_moe_scaled_mm, tap_torch_product_moe_wna16, tap_torch_product_scaled_mm;
 /* Does the calling thread's device cut sums of 8-bit floats (sum-e8m13)? */
 bool tap_torch_cuts_sums(void);

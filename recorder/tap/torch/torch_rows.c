@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Source: vLLM 0.26, csrc/libtorch_stable/torch_bindings.cpp and moe/torch_bindings.cpp (schemas);
- * of vllm/model_executor: kernels/linear/mixed_precision/machete.py, marlin.py and exllama.py,
+ * of vllm/model_executor: kernels/linear/mixed_precision/machete.py, marlin.py, exllama.py and allspark.py,
  * layers/quantization/auto_awq.py, kernels/linear/scaled_mm/cutlass.py,
  * layers/fused_moe/experts/marlin_moe.py and cutlass_moe.py, layers/quantization/moe_wna16.py (what the arguments
  * hold). */
@@ -68,6 +68,18 @@ static const struct tap_torch_row rows[] = {
      .layout = "awq",
      .n_of = "_scaling_factors",
      .w_bits = 4},
+    {.name = "_C::allspark_w8a16_gemm",
+     .does = TAP_TORCH_MULTIPLIES,
+     .roles = {{"a", "a", TD_GPU_IN},
+               {"b_qweight", "qweight", TD_GPU_WEIGHT},
+               {"b_scales", "scales", TD_GPU_WEIGHT}},
+     .kind = "gptq_gemm",
+     .layout = "allspark",
+     .w_bits = 8,
+     .group_size = "group_size",
+     .number = {"n"},
+     .fixed = {{"has_zp", false}, {"n32k16_reorder", true}},
+     .absent = {"b_qzeros"}},
     {.name = "_moe_C::moe_wna16_marlin_gemm",
      .does = TAP_TORCH_MULTIPLIES,
      .roles = {{"b_q_weight", "qweight", TD_GPU_WEIGHT},

@@ -9,7 +9,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../helpers"))
 import raw_ops
 
 rng = numpy.random.default_rng(7)
-MACHETE, MARLIN, EXLLAMA = "_C::machete_mm", "_C::marlin_gemm", "_C::gptq_gemm"
+MACHETE, MARLIN, EXLLAMA, ALLSPARK = "_C::machete_mm", "_C::marlin_gemm", "_C::gptq_gemm", "_C::allspark_w8a16_gemm"
 
 
 def normal(dtype, *shape):
@@ -45,5 +45,8 @@ gptq("exllama", EXLLAMA, "F16", 4, 64, 96, 32, rounding="none")
 gptq("exllama.act_order", EXLLAMA, "F16", 4, 64, 128, 64, act_order=True, rounding="none")
 gptq("exllama.many", EXLLAMA, "F16", 51, 64, 96, 32, zeros=any_zeros(3, 64))
 gptq("exllama.bf16", EXLLAMA, "BF16", 2, 64, 96, 32)
+gptq("allspark", ALLSPARK, "F16", 4, 80, 64, 64, bits=8, bias=True)
+gptq("allspark.bf16", ALLSPARK, "BF16", 2, 64, 48, 48, bits=8)
+gptq("allspark.groups", ALLSPARK, "F16", 2, 64, 64, 32, bits=8)
 gptq("unnamed", "some_kernel", "F16", 4, 64, 128, 64)
 raw_ops.gemm("linear", "BF16", normal("BF16", 3, 64), normal("BF16", 48, 64), normal("BF16", 48), ld=70, symbol="cublasLtMatmul")

@@ -4,6 +4,8 @@ SPDX-License-Identifier: Apache-2.0
 The layouts are invented, but for the order of Marlin's scales: an operator undoes what its own repacking
 operator did, so that only a plan that calls both rightly is right.
 
+FAKE_CAPABILITY  the GPU's: 90 (default), 86
+
 TD_MISBEHAVE   as in __init__.py; also lost: the GPU is gone after the first call; beside: write past C"""
 import os
 import types
@@ -11,6 +13,9 @@ import types
 import numpy
 import torch
 from torch import Tensor, empty, groups_to_rows, misbehave, product, put
+
+
+CAPABILITY = int(os.environ.get("FAKE_CAPABILITY", "90"))
 
 
 def full(shape, value, dtype, device=None):
@@ -77,8 +82,8 @@ class graph:
 
 
 cuda = types.SimpleNamespace(is_available=lambda: torch.GPU == "1", synchronize=lambda: None, get_device_name=lambda i: "fake GPU",
-                             get_device_capability=lambda: (9, 0),
-                             get_device_properties=lambda i: types.SimpleNamespace(multi_processor_count=4), Event=Event,
+                             get_device_capability=lambda: divmod(CAPABILITY, 10),
+                             get_device_properties=lambda i: types.SimpleNamespace(multi_processor_count=4, major=CAPABILITY // 10, minor=CAPABILITY % 10), Event=Event,
                              CUDAGraph=CUDAGraph, graph=graph, empty_cache=lambda: None)
 
 
@@ -180,6 +185,20 @@ def gptq_gemm(a, b_q_weight, b_gptq_qzeros, b_gptq_scales, b_g_idx, use_exllama,
     return result(a, rounded(a, weight) if a.shape[0] > (50 if bit == 4 else 24) else weight)
 
 
+def rearrange_kn_weight_as_n32k16_order(b_qweight, b_scales, b_zeros, has_zp, b_qweight_reorder, b_scales_reorder, b_zeros_reorder, K, N, N_32align):
+    assert b_qweight.dtype == "uint8" and b_qweight.shape == (K, N) and b_scales.shape == (1, N) and not has_zp and K % 16 == N % 16 == 0
+    assert b_qweight_reorder.shape == (N_32align, K) and b_scales_reorder.shape == (1, N_32align) and N_32align % 32 == 0
+    b_qweight_reorder.x[:N] = ~b_qweight.x.T[::-1]
+    b_scales_reorder.x[:, :N] = b_scales.x[:, ::-1]
+
+
+def allspark_w8a16_gemm(a, b_qweight, b_scales, b_qzeros, n, group_size, sm_count, sm_version, CUBLAS_M_THRESHOLD, has_zp, n32k16_reorder):
+    assert group_size == -1 and b_qzeros is None and not has_zp and n32k16_reorder and sm_count == 4 and 80 <= sm_version < 90
+    assert b_qweight.dtype == "uint8" and b_qweight.shape == (-(-n // 32) * 32, a.shape[1]) and b_scales.dtype == a.dtype and CUBLAS_M_THRESHOLD == 1024
+    weight = ((~b_qweight.x[:n][::-1]).astype(numpy.float64) - 128).T * b_scales.values()[:, :n][:, ::-1]
+    return result(a, rounded(a, weight))
+
+
 def per_block(scales, rows, columns):
     return numpy.repeat(numpy.repeat(scales.values(), rows, 0), columns, 1)
 
@@ -233,7 +252,7 @@ def cutlass_moe_mm(out_tensors, a_tensors, b_tensors, a_scales, b_scales, expert
         numpy.lib.stride_tricks.as_strided(out_tensors.x, [m * n + 1], [out_tensors.x.itemsize])[-1] = 1
 
 
-OPERATORS = [cutlass_moe_mm, cutlass_scaled_mm, cutlass_scaled_mm_azp, machete_prepack_B, machete_mm, gptq_marlin_repack, marlin_gemm, gptq_shuffle, gptq_gemm]
+OPERATORS = [rearrange_kn_weight_as_n32k16_order, allspark_w8a16_gemm, cutlass_moe_mm, cutlass_scaled_mm, cutlass_scaled_mm_azp, machete_prepack_B, machete_mm, gptq_marlin_repack, marlin_gemm, gptq_shuffle, gptq_gemm]
 
 
 class Argument:

@@ -720,6 +720,76 @@ static void test_moe_wna16(void **state)
     }
 }
 
+#define ALLSPARK "allspark_w8a16_gemm(Tensor a, Tensor b_qweight, Tensor b_scales, Tensor? b_qzeros, SymInt n, SymInt group_size, SymInt sm_count, " \
+                 "SymInt sm_version, SymInt CUBLAS_M_THRESHOLD, bool has_zp, bool n32k16_reorder) -> Tensor"
+enum { SPARK_A, SPARK_W, SPARK_S, SPARK_Z, SPARK_N, SPARK_GROUP, SPARK_ZP = 9, SPARK_REORDERED, SPARK_ARGS };
+struct spark_call { struct fake_torch_tensor t[SPARK_N]; td_torch_value zeros_at, stack[SPARK_ARGS]; };
+
+/* [3, 64] by [64, 80], which is padded to 96. */
+static void spark_call(struct spark_call *c)
+{
+    int i;
+
+    memset(c, 0, sizeof *c);
+    c->t[SPARK_A] = dense(TD_TORCH_BF16, 2, 3, 64, 0, gpu);
+    c->t[SPARK_W] = dense(TD_TORCH_U8, 2, 96, 64, 0, gpu + 100);
+    c->t[SPARK_S] = c->t[SPARK_Z] = dense(TD_TORCH_BF16, 2, 1, 96, 0, gpu + 200);
+    for (i = 0; i < SPARK_Z; i++)
+        c->stack[i] = (uintptr_t)&c->t[i];
+    c->zeros_at = (uintptr_t)&c->t[SPARK_Z];
+    c->stack[SPARK_N] = 80, c->stack[SPARK_GROUP] = (td_torch_value)-1;
+    c->stack[SPARK_ZP] = 0xab00, c->stack[SPARK_REORDERED] = 0xab01;
+}
+
+static enum tap_torch_product spark_product(struct spark_call *c, struct td_gpu_work *w)
+{
+    static struct tap_torch_schema schema;
+    static const struct tap_torch_meaning *m;
+    td_torch_tensor a;
+
+    if (!m) {
+        assert_true(tap_torch_schema_read(ALLSPARK, &schema));
+        assert_int_equal(schema.n_args, SPARK_ARGS);
+        m = tap_torch_meaning_of("_C::allspark_w8a16_gemm", &schema);
+    }
+    assert_non_null(m);
+    return tap_torch_product_read(m, c->stack, w, &a);
+}
+
+static void test_allspark(void **state)
+{
+    static const char *const roles[] = {"a", "qweight", "scales", "c", NULL};
+    struct td_gpu_work w;
+    struct spark_call c;
+    int i;
+
+    (void)state;
+    spark_call(&c);
+    assert_int_equal(spark_product(&c, &w), TAP_TORCH_READ);
+    assert_roles(&w, roles);
+    assert_true(w.m == 3 && w.n == 80 && w.k == 64 && w.bits == 8 && w.group_size == 64 && w.zero_offset == 1 && !w.act_order && w.whole);
+    assert_string_equal(w.rounding, "weight-bf16");
+    assert_string_equal(w.adapter->layout, "allspark");
+    assert_true(w.op[1].bytes == 96 * 64 && w.op[3].shape[1] == 80 && w.op[3].address == TAP_GPU_LATER);
+    for (i = 0; i < 10; i++) {
+        spark_call(&c);
+        switch (i) {
+        case 0: c.t[SPARK_A].dtype = TD_TORCH_F32; break;
+        case 1: c.t[SPARK_W].dtype = TD_TORCH_I8; break;
+        case 2: c.t[SPARK_W].sizes[0] = 80; break;
+        case 3: c.t[SPARK_S].dtype = TD_TORCH_F16; break;
+        case 4: c.t[SPARK_S].sizes[1] = 80; break;
+        case 5: c.stack[SPARK_Z] = (uintptr_t)&c.zeros_at; break;
+        case 6: c.stack[SPARK_N] = 0; break;
+        case 7: c.stack[SPARK_GROUP] = 32; break;
+        case 8: c.stack[SPARK_ZP] = 1; break;
+        default: c.stack[SPARK_REORDERED] = 0;
+        }
+        if (spark_product(&c, &w) != TAP_TORCH_UNKNOWN)
+            fail_msg("case %d was read", i);
+    }
+}
+
 /* A version whose arguments have other names is counted only, and named. */
 static void test_a_row_that_does_not_fit(void **state)
 {
@@ -1011,6 +1081,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_product_with_experts),
         cmocka_unit_test(test_products_with_experts_that_are_not_known),
         cmocka_unit_test(test_moe_wna16),
+        cmocka_unit_test(test_allspark),
         cmocka_unit_test(test_an_exception_passes),
         cmocka_unit_test(test_threads_and_forks),
         cmocka_unit_test(test_a_full_table),
