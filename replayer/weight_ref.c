@@ -3,11 +3,15 @@
 #include "replayer/weight_ref.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/json.h"
+#include "common/memory.h"
 #include "model/awq.h"
+
+#define MAX_EXPERTS 4096
 
 /* The rows and columns of a tensor that become part of the weight. */
 struct part { const struct td_st_tensor *t; int64_t rows, cols, row, col, n_rows, n_cols; };
@@ -278,9 +282,9 @@ static int load_parts(const struct parts *p, const struct td_tensor_rec *t, enum
     return rc;
 }
 
-int td_weight_ref_load(const struct td_safetensors *st, const char *where,
-                       const struct td_tensor_rec *t, void **data, size_t *size,
-                       struct td_error *err)
+/* All but "experts". */
+static int load_one(const struct td_safetensors *st, const char *where, const struct td_tensor_rec *t,
+                    void **data, size_t *size, struct td_error *err)
 {
     struct parts p = {.n = 0};
     struct transforms tr;
@@ -294,6 +298,106 @@ int td_weight_ref_load(const struct td_safetensors *st, const char *where,
     for (i = 0; i < TD_WEIGHT_REF_MAX; i++)
         free(p.owned[i]);
     return rc;
+}
+
+/* ---- experts --------------------------------------------------------------------------------- */
+
+static bool is_experts(const struct td_tensor_rec *t)
+{
+    const cJSON *transforms = td_json_get(t->ref, "transforms");
+    const char *last = cJSON_GetStringValue(cJSON_GetArrayItem(transforms, cJSON_GetArraySize(transforms) - 1));
+
+    return last && !strcmp(last, "experts");
+}
+
+/* The names of one expert's tensors: its number in the place of the '*'. NULL: one has none, or is
+ * too long, or there is no memory. */
+static cJSON *names_of(const cJSON *names, int64_t expert)
+{
+    cJSON *list = cJSON_CreateArray();
+    const cJSON *name;
+
+    cJSON_ArrayForEach(name, names) {
+        const char *text = cJSON_GetStringValue(name), *star = text ? strchr(text, '*') : NULL;
+        char one[1024];
+
+        if (!star || snprintf(one, sizeof one, "%.*s%lld%s", (int)(star - text), text, (long long)expert,
+                              star + 1) >= (int)sizeof one) {
+            cJSON_Delete(list);
+            return NULL;
+        }
+        cJSON_AddItemToArray(list, cJSON_CreateString(one));
+    }
+    return list;
+}
+
+/* What t is of one expert. The caller frees one->ref. False: its names are none. */
+static bool describe_expert(const struct td_tensor_rec *t, int64_t expert, struct td_tensor_rec *one)
+{
+    cJSON *names = names_of(td_json_get(t->ref, "tensors"), expert),
+          *transforms = cJSON_Duplicate(td_json_get(t->ref, "transforms"), 1);
+
+    *one = *t;
+    one->ndim--;
+    memmove(one->shape, one->shape + 1, sizeof one->shape - sizeof *one->shape);
+    one->ref = cJSON_CreateObject();
+    cJSON_DeleteItemFromArray(transforms, cJSON_GetArraySize(transforms) - 1);
+    cJSON_AddItemToObject(one->ref, "transforms", transforms);
+    cJSON_AddItemToObject(one->ref, "tensors", names);
+    return names;
+}
+
+/* Load experts [from, from + count) one behind the other. */
+static int load_experts(const struct td_safetensors *st, const char *where, const struct td_tensor_rec *t,
+                        int64_t from, int64_t count, void **data, size_t *size, struct td_error *err)
+{
+    int64_t e;
+    int rc = TD_OK;
+
+    for (e = 0; e < count && !rc; e++) {
+        struct td_tensor_rec one;
+        size_t bytes = 0;
+        void *part = NULL;
+
+        rc = describe_expert(t, from + e, &one)
+                 ? load_one(st, where, &one, &part, &bytes, err)
+                 : td_fail(err, TD_EUNSUPPORTED, "%s: the names of the experts' tensors have no place for a number", t->role);
+        if (!rc && !e) {
+            *size = bytes;
+            rc = bytes > SIZE_MAX / (size_t)count ? TD_ENOMEM : td_memory_room(bytes * (size_t)count, "the experts of a weight", err);
+            *data = rc ? NULL : malloc(bytes * (size_t)count + 1);
+        }
+        if (!rc && !*data)
+            rc = td_fail(err, TD_ENOMEM, "%s: out of memory for %lld experts", t->role, (long long)count);
+        if (!rc && bytes != *size)
+            rc = td_fail(err, TD_EINVAL, "%s: experts of different sizes", t->role);
+        if (!rc)
+            memcpy((uint8_t *)*data + (size_t)e * bytes, part, bytes);
+        free(part);
+        cJSON_Delete(one.ref);
+    }
+    *size *= (size_t)count;
+    if (rc) {
+        free(*data);
+        *data = NULL;
+    }
+    return rc;
+}
+
+int td_weight_ref_load(const struct td_safetensors *st, const char *where,
+                       const struct td_tensor_rec *t, void **data, size_t *size,
+                       struct td_error *err)
+{
+    const cJSON *slice = td_json_get(t->ref, "slice");
+    int64_t from, count;
+
+    *data = NULL;
+    if (!is_experts(t))
+        return load_one(st, where, t, data, size, err);
+    if (t->ndim < 2 || (slice && !cJSON_IsNull(slice)) ||
+        !read_range(td_json_get(t->ref, "experts"), MAX_EXPERTS, &from, &count) || count != t->shape[0])
+        return td_fail(err, TD_EUNSUPPORTED, "%s: which experts of the checkpoint it holds is not said", t->role);
+    return load_experts(st, where, t, from, count, data, size, err);
 }
 
 int td_weight_ref_load_gguf(const struct td_gguf *g, const char *where,

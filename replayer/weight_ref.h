@@ -10,7 +10,7 @@
 #define TD_WEIGHT_REF_MAX 16 /* tensors stacked into one */
 
 /* Load the bytes that t->ref describes (docs/format.md): the tensors' names, slices, and transforms
- * ("awq-qweight" or "awq-qzeros", then "stack", then the name of a floating dtype).
+ * ("awq-qweight" or "awq-qzeros", then "stack", then the name of a floating dtype, then "experts").
  *   where : how sentences name the checkpoint
  *   *data : malloc'd, *size bytes, dense
  * Whether these are the bytes that the server used only their hash shows: the caller checks it.

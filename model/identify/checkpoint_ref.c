@@ -51,6 +51,12 @@ void td_checkpoint_ref_slice(struct td_tensor_rec *rec, const struct td_ref_rang
     cJSON_ReplaceItemInObjectCaseSensitive(rec->ref, "slice", all);
 }
 
+void td_checkpoint_ref_experts(struct td_tensor_rec *rec, int64_t from, int64_t count)
+{
+    cJSON_AddItemToObject(rec->ref, "experts", range_json(&(struct td_ref_range){from, count}));
+    cJSON_AddItemToArray(cJSON_GetObjectItemCaseSensitive(rec->ref, "transforms"), cJSON_CreateString("experts"));
+}
+
 /* AWQ checkpoints pack their words in another order: a reader must undo that before anything
  * else. */
 static const char *awq_transform(const struct td_layer_index *layers, const char *tail)

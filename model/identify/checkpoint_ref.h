@@ -23,6 +23,10 @@ void td_checkpoint_ref_set(struct td_tensor_rec *rec, const char *checkpoint,
 void td_checkpoint_ref_layer(struct td_weight_set *s, int at, const struct td_fused *layer,
                              const char *tail, enum td_dtype from);
 
+/* rec->ref, whose names have a '*' in the place of an expert's number, is that of `count` experts from
+ * number `from` on, one behind the other. */
+void td_checkpoint_ref_experts(struct td_tensor_rec *rec, int64_t from, int64_t count);
+
 /* A part of a tensor of two dimensions: `count` rows or columns of it, from one on. */
 struct td_ref_range { int64_t from, count; };
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "model/gptq.h"
+#include "model/identify/checkpoint_ref.h"
 #include "model/identify/gptq_match.h"
 #include "model/identify/identify_unpacked.h"
 
@@ -27,6 +28,7 @@ struct experts {
 struct found {
     int matches;                       /* of the first expert */
     struct td_gptq_match first;
+    bool complete, same_zeros;         /* each is all of the checkpoint's; zero points are in its form */
 };
 
 bool td_experts_take(const struct td_weight_set *s, const char *role, const char *dtype, int ndim,
@@ -93,13 +95,17 @@ void td_experts_name(const struct td_fused *first, char *name, size_t size)
 
 /* Is expert e, counted from the first one, the one that the checkpoint has at that place? */
 static bool is_next(const struct td_checkpoint *ck, const struct td_gptq_wanted *wanted,
-                    const struct found *f, int64_t e)
+                    struct found *f, int64_t e)
 {
     struct td_gptq_match match;
     struct td_fused layer;
 
-    return td_experts_layer(&f->first.layer, e, &layer) &&
-           td_gptq_match_layer(ck, wanted, &layer, &match) > 0;
+    if (!td_experts_layer(&f->first.layer, e, &layer) ||
+        td_gptq_match_layer(ck, wanted, &layer, &match) < 1)
+        return false;
+    f->complete = (!e || f->complete) && match.unsliced;
+    f->same_zeros = (!e || f->same_zeros) && match.part[0].w->zero_offset == wanted->w->zero_offset;
+    return true;
 }
 
 /* Look for the first expert among all layers, and for the others behind it. */
@@ -201,6 +207,40 @@ static void store_experts(struct td_weight_set *s, struct experts *x, const stru
     memset(x, 0, sizeof *x);
 }
 
+/* Refer tensor `role` to the tensors "<part>.<role>" of all experts. */
+static void refer(struct td_weight_set *s, const struct td_fused *any, const char *role,
+                  enum td_dtype from, int64_t number)
+{
+    int i;
+
+    for (i = 0; i < s->n && strcmp(s->t[i].rec.role, role); i++)
+        ;
+    if (i == s->n)
+        return;
+    td_checkpoint_ref_layer(s, i, any, role, from);
+    td_checkpoint_ref_experts(&s->t[i].rec, number, s->t[i].rec.shape[0]);
+}
+
+static void refer_experts(struct td_weight_set *s, const struct found *f)
+{
+    struct td_fused any = f->first.layer;
+    const char *tail;
+    long number = 0;
+    int prefix, i;
+
+    for (i = 0; i < any.n; i++)
+        if (!split_name(f->first.layer.part[i], &prefix, &number, &tail) ||
+            snprintf(any.part[i], sizeof any.part[i], "%.*s*%s", prefix, f->first.layer.part[i], tail) >=
+                (int)sizeof any.part[i])
+            return;
+    refer(s, &any, "qweight", TD_DT_I32, number);
+    refer(s, &any, "scales", TD_DT_F16, number);
+    if (f->same_zeros)
+        refer(s, &any, "qzeros", TD_DT_I32, number);
+    any.n = 1;                         /* all parts have the same g_idx */
+    refer(s, &any, "g_idx", TD_DT_I32, number);
+}
+
 int td_identify_experts(struct td_weight_set *s, const struct td_experts_layout *layout,
                         struct td_error *err)
 {
@@ -220,6 +260,8 @@ int td_identify_experts(struct td_weight_set *s, const struct td_experts_layout 
         s->matches = f.matches;
         if (f.matches == 1)
             td_experts_name(&f.first.layer, s->layer, sizeof s->layer);
+        if (s->matches && f.complete)
+            refer_experts(s, &f);
     }
     release_experts(&x);
     return td_identify_unpack_error(rc, err);

@@ -43,7 +43,8 @@ bool td_experts_layer(const struct td_fused *first, int64_t e, struct td_fused *
 void td_experts_name(const struct td_fused *first, char *name, size_t size);
 
 /* Unpack all experts, which become the output of s; if the checkpoint has them one after the other,
- * they get the layer's name. Returns as an identifier does. */
+ * they get the layer's name, and references unless a rank has a part of each. Returns as an
+ * identifier does. */
 int td_identify_experts(struct td_weight_set *s, const struct td_experts_layout *layout,
                         struct td_error *err);
 

@@ -219,10 +219,32 @@ static void awq_of_no_elements_takes_no_time(void **state)
     td_fs_remove_tree(folder, NULL);
 }
 
+/* A reference to experts that says too little, or what cannot be. */
+static void experts_that_are_not_said(void **state)
+{
+    static const char *const bad[] = {
+        "{\"tensors\":[\"" ATTENTION ".*.qweight\"],\"transforms\":[\"experts\"]}",
+        "{\"tensors\":[\"" ATTENTION ".*.qweight\"],\"transforms\":[\"experts\"],\"experts\":[0,3]}",
+        "{\"tensors\":[\"" ATTENTION ".*.qweight\"],\"transforms\":[\"experts\"],\"experts\":[4096,4098]}",
+        "{\"tensors\":[\"" ATTENTION ".*.qweight\"],\"transforms\":[\"experts\"],\"experts\":[0,2],\"slice\":[[0,1],[0,1]]}",
+        "{\"tensors\":[\"" ATTENTION ".q_proj.qweight\"],\"transforms\":[\"experts\"],\"experts\":[0,2]}",
+        "{\"tensors\":[7],\"transforms\":[\"experts\"],\"experts\":[0,2]}"};
+    struct td_error err;
+    size_t size, i;
+    void *data;
+
+    (void)state;
+    for (i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(load(bad[i], 2, 64, &data, &size, &err), TD_EUNSUPPORTED);
+    assert_int_equal(load("{\"tensors\":[\"" ATTENTION ".*.qweight\"],\"transforms\":[\"experts\"],\"experts\":[0,2]}", 2, 64, &data,
+                          &size, &err), TD_ENOTFOUND);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(awq_of_no_elements_takes_no_time), cmocka_unit_test(one_tensor), cmocka_unit_test(stacked_columns), cmocka_unit_test(stacked_rows), cmocka_unit_test(converted), cmocka_unit_test(slices), cmocka_unit_test(refused),
+        cmocka_unit_test(experts_that_are_not_said),
     };
 
     return cmocka_run_group_tests_name("opref", tests, setup, teardown);

@@ -11,11 +11,13 @@
 #include <cmocka.h>
 
 #include "common/fs.h"
+#include "common/json.h"
 #include "model/awq.h"
 #include "model/checkpoint.h"
 #include "model/gptq.h"
 #include "model/identify/identify.h"
 #include "model/marlin_layout.h"
+#include "replayer/weight_ref.h"
 #include "tests/unit/tiny_checkpoint.h"
 
 #define MLP "model.layers.0.mlp.experts"
@@ -242,7 +244,6 @@ static void expect(const struct moe *m, const char *role, const void *bytes, int
     assert_int_equal(m->s.t[i].rec.strides[0], d1 * (ndim < 3 ? 1 : d2));
     assert_int_equal(m->s.t[i].size, (size_t)(m->count * d1 * (ndim < 3 ? 1 : d2)) * elem);
     assert_memory_equal(m->s.t[i].data, bytes, m->s.t[i].size);
-    assert_null(m->s.t[i].rec.ref);
 }
 
 static int64_t extra(const struct moe *m, const char *name)
@@ -270,6 +271,31 @@ static void expect_unpacked(const struct moe *m)
     assert_int_equal(extra(m, "act_order"), m->g_idx != NULL);
 }
 
+/* Every tensor but a bias has a reference, which, followed, gives what is kept. from: the number of the first expert. */
+static void expect_refs(const struct moe *m, int64_t from)
+{
+    const struct td_checkpoint *ck = td_layer_index_checkpoint(m->s.layers);
+    int i;
+
+    for (i = 0; i < m->s.n; i++) {
+        const struct td_tensor_rec *t = &m->s.t[i].rec;
+        struct td_error err = {0};
+        void *data;
+        size_t size;
+
+        if (!strcmp(t->role, "bias")) {
+            assert_null(t->ref);
+            continue;
+        }
+        assert_non_null(t->ref);
+        assert_true(cJSON_GetArrayItem(td_json_get(t->ref, "experts"), 0)->valuedouble == (double)from);
+        assert_int_equal(td_weight_ref_load(ck->tensors, ck->path, t, &data, &size, &err), 0);
+        assert_int_equal(size, m->s.t[i].size);
+        assert_memory_equal(data, m->s.t[i].data, size);
+        free(data);
+    }
+}
+
 static void experts_are_found(void **state)
 {
     static const struct { int model; const char *first, *second, *name; } all[] = {
@@ -288,6 +314,7 @@ static void experts_are_found(void **state)
         assert_string_equal(m.s.layer, all[i].name);
         expect_unpacked(&m);
         assert_int_equal(extra(&m, "zero_offset"), all[i].model != AWQ);
+        expect_refs(&m, 0);
         end(&m);
     }
 }
@@ -302,6 +329,7 @@ static void experts_of_a_rank(void **state)
     identify(&m);
     assert_string_equal(m.s.layer, MLP ".gate_up_proj");
     expect_unpacked(&m);
+    expect_refs(&m, 2);
     end(&m);
 }
 
@@ -317,6 +345,7 @@ static void experts_of_another_model(void **state)
     assert_int_equal(m.s.matches, 0);
     assert_string_equal(m.s.layer, "");
     assert_int_equal(m.s.n, 3);
+    assert_true(!m.s.t[0].rec.ref && !m.s.t[1].rec.ref && !m.s.t[2].rec.ref);
     assert_memory_not_equal(m.s.t[0].data, m.qweight, m.s.t[0].size);
     end(&m);
     moe(&m, PLAIN, "up_proj", "gate_proj", 0, EXPERTS, false); /* stacked the wrong way round */
@@ -350,6 +379,7 @@ static void experts_of_wna16(void **state)
         assert_string_equal(m.s.layer, all[i].name);
         expect_unpacked(&m);
         assert_int_equal(extra(&m, "zero_offset"), all[i].model != AWQ);
+        expect_refs(&m, 0);
         end(&m);
     }
     for (i = 0; i < 4; i++) {
