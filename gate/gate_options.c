@@ -173,6 +173,15 @@ const char *td_gate_options_error(void)
     return refused.msg;
 }
 
+static void note_header_files(void)
+{
+    int i;
+
+    for (i = 0; i < given.headers.n; i++)
+        if (given.headers.item[i][0] == '@')
+            given.header_files.item[given.header_files.n++] = given.headers.item[i] + 1;
+}
+
 int td_gate_options_read(struct td_gate_options *o, int argc, char **argv)
 {
     struct td_error err = {0, ""};
@@ -182,6 +191,7 @@ int td_gate_options_read(struct td_gate_options *o, int argc, char **argv)
         return rc > 0 ? TD_EXIT_OK : usage_error(err.msg);
     given.operand = args.rest;
     given.n_operands = args.n_rest;
+    note_header_files();
     if (td_header_file_expand(&given.headers, &err) || td_header_args_hide(&given.headers, &err))
         return usage_error(err.msg);
     rc = read_fail_on(&given.fail_on);

@@ -19,6 +19,7 @@ struct td_gate_options {
     /* what is judged */
     const char *server, *baseline_server, *build, *baseline_build, *provider, *checkpoint;
     const char *served_as, *ops, *as;
+    struct td_arg_list header_files;              /* those of -H @FILE */
     struct td_arg_list calibrate, headers, show_headers, redact_headers, allow_paths, only, build_env, baseline_env;
     const char *timing, *repeat, *api, *timeout, *max_ops, *op_repeat, *deadline;
     int64_t rounds;

@@ -147,7 +147,21 @@ static cJSON *run_plan(const struct td_gate_options *o)
     return report;
 }
 
-/* TD_EINVAL: a report would be written over a fixture, the policy, or what was accepted. */
+/* TD_EINVAL: a report would be written over what the run reads beside its fixtures. */
+static int spare_files(struct td_gate_options *o, struct td_error *err)
+{
+    const char *const files[] = {o->build, o->baseline_build, o->checkpoint, o->ops};
+    int rc = TD_OK, i;
+
+    for (i = 0; i < (int)(sizeof files / sizeof files[0]); i++)
+        rc |= td_report_outputs_spare_input(&o->out, files[i], err);
+    for (i = 0; i < o->header_files.n; i++)
+        rc |= td_report_outputs_spare_input(&o->out, o->header_files.item[i], err);
+    return rc;
+}
+
+/* TD_EINVAL: a report would be written over a fixture, the policy, what was accepted, or any other
+ * file that is read. */
 static int spare_inputs(struct td_gate_options *o, struct td_error *err)
 {
     char accepted[TD_PATH_MAX];
@@ -160,6 +174,7 @@ static int spare_inputs(struct td_gate_options *o, struct td_error *err)
         rc |= td_report_outputs_spare(&o->out, o->operand[i], err);
     for (i = 0; i < o->calibrate.n; i++)
         rc |= td_report_outputs_spare(&o->out, o->calibrate.item[i], err);
+    rc |= spare_files(o, err);
     return rc ? err->code : TD_OK;
 }
 

@@ -12,13 +12,15 @@
 static bool is_secret(const char *item)
 {
     enum td_expect expect = TD_EXPECT_NOTHING;
-    char copy[4096];
+    char copy[4096], *value;
     const size_t n = strlen(item);
 
     if (n >= sizeof copy)
         return true;
     memcpy(copy, item, n + 1);
-    return td_redact_command_word(&expect, copy, n) > 0;
+    value = strchr(copy, '=');
+    value = value ? value + 1 : copy;
+    return td_redact_command_word(&expect, copy, n) + td_redact_text(value, strlen(value)) > 0;
 }
 
 /* Variables of a build. The command goes into reports: of a secret it names the variable, which the

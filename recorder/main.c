@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "common/outfile.h"
 #include "common/proc.h"
 #include "common/streams.h"
 #include "format/header_args.h"
@@ -201,6 +202,9 @@ static int parse(int argc, char **argv, struct td_error *err)
                      "--run and \"-- COMMAND ...\" belong together; see {record} --help");
     if (!rc && given.o.server_log && !given.run)
         rc = td_fail(err, TD_EINVAL, "--server-log is for the server that --run starts");
+    if (!rc && given.o.server_log && given.o.suite && td_outfile_same(given.o.server_log, given.o.suite))
+        rc = td_fail(err, TD_EINVAL, "--server-log %s would be written over the suite; give it a file of its own",
+                     given.o.server_log);
     return rc;
 }
 

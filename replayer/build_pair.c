@@ -20,12 +20,14 @@ static size_t add_variable(char *out, size_t n, const char *between, const char 
 {
     enum td_expect expect = TD_EXPECT_NOTHING;
     char copy[4096];
-    const size_t len = strlen(item);
+    const size_t len = strlen(item), name = strcspn(item, "=");
 
     if (len >= sizeof copy)
-        return (size_t)snprintf(out, n, "%s%.*s=...", between, (int)strcspn(item, "="), item);
+        return (size_t)snprintf(out, n, "%s%.*s=...", between, (int)name, item);
     memcpy(copy, item, len + 1);
     td_redact_command_word(&expect, copy, len);
+    if (copy[name])
+        td_redact_text(copy + name + 1, len - name - 1); /* "Bearer KEY", whatever the name */
     return (size_t)snprintf(out, n, "%s%s", between, copy);
 }
 

@@ -135,7 +135,8 @@ static int check_env(const char *option, const struct td_arg_list *env, struct t
 
     for (i = 0; i < env->n; i++)
         if (env->item[i][0] == '=' || !strchr(env->item[i], '='))
-            return td_fail(err, TD_EINVAL, "--%s: \"%s\" is not NAME=VALUE", option, env->item[i]);
+            return td_fail(err, TD_EINVAL, "--%s: the value of number %d is not NAME=VALUE; it is not shown, for it may be a key",
+                           option, i + 1);
     if (env->n == TD_ARG_LIST_MAX)
         return td_fail(err, TD_EINVAL, "--%s: at most %d of them", option, TD_ARG_LIST_MAX - 1);
     return TD_OK;

@@ -36,6 +36,9 @@ int td_report_outputs_check(const struct td_report_outputs *o, struct td_error *
  *   path : a fixture, a folder of fixtures, or a file; NULL: nothing is read
  * TD_EINVAL: yes; the sentence names both. */
 int td_report_outputs_spare(struct td_report_outputs *o, const char *path, struct td_error *err);
+/* The same of a file that is read and is no fixture, or of any file that is there in a folder: a build,
+ * a checkpoint, a file of headers. */
+int td_report_outputs_spare_input(struct td_report_outputs *o, const char *path, struct td_error *err);
 /* Where the text goes: standard output, or standard error when a file goes there ("-"). */
 FILE *td_report_text_stream(const struct td_report_outputs *o);
 

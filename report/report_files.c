@@ -1,7 +1,12 @@
 /* report_files.c - write a report as the files that were asked for.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "common/fixture_folders.h"
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "common/clean.h"
+#include "common/fixture_folders.h"
+#include "common/fs.h"
 #include "common/outfile.h"
 #include "report/report.h"
 
@@ -57,40 +62,64 @@ int td_report_outputs_check(const struct td_report_outputs *o, struct td_error *
     return TD_OK;
 }
 
-/* TD_EINVAL: this output is a file of this fixture, or this file. */
-static int spare_one(const char *option, const char **output, const char *path,
-                     struct td_error *err)
-{
-    const char *file = *output;
+typedef bool owns_fn(const char *read, const char *file);
 
-    if (!file || !td_fixture_folder_owns(path, file))
-        return TD_OK;
-    *output = NULL;
-    return td_fail(err, TD_EINVAL,
-                   "%s %.200s would be written over %.200s, which is read; give the report a file of "
-                   "its own",
-                   option, file, path);
-}
-
-int td_report_outputs_spare(struct td_report_outputs *o, const char *path, struct td_error *err)
+/* TD_EINVAL: an output is one of the files that are read. */
+static int spare(struct td_report_outputs *o, const char *path, owns_fn *owns, struct td_error *err)
 {
     const struct { const char *option, **output; } all[N_FORMATS] = {
         {"--json", &o->json}, {"--junit", &o->junit}, {"--markdown", &o->markdown},
         {"--csv", &o->csv}};
+    int k, rc = TD_OK;
+
+    for (k = 0; k < N_FORMATS; k++) {
+        const char *file = *all[k].output;
+
+        if (!file || !owns(path, file))
+            continue;
+        *all[k].output = NULL;
+        rc = td_fail(err, TD_EINVAL,
+                     "%s %.200s would be written over %.200s, which is read; give the report a file of "
+                     "its own",
+                     all[k].option, file, path);
+    }
+    return rc;
+}
+
+int td_report_outputs_spare(struct td_report_outputs *o, const char *path, struct td_error *err)
+{
     struct td_fixture_folders found = {0};
     struct td_error unread = {0, ""};
+    int rc = TD_OK;
     size_t i;
-    int k, rc = TD_OK;
 
     if (!path)
         return TD_OK;
     td_fixture_folders_add(&found, path, &unread); /* whoever reads it says what is wrong */
     for (i = 0; i < found.n; i++)
-        for (k = 0; k < N_FORMATS; k++)
-            if (spare_one(all[k].option, all[k].output, found.path[i], err))
-                rc = TD_EINVAL;
+        if (spare(o, found.path[i], td_fixture_folder_owns, err))
+            rc = TD_EINVAL;
     td_fixture_folders_release(&found);
     return rc;
+}
+
+/* Is it this file, or one that is there in this folder or below? */
+static bool is_input(const char *read, const char *file)
+{
+    char folder[PATH_MAX], path[PATH_MAX];
+    size_t n;
+
+    if (!td_fs_is_dir(read))
+        return td_outfile_same(read, file);
+    if (!realpath(read, folder) || !realpath(file, path))
+        return false;
+    n = strlen(folder);
+    return !strncmp(path, folder, n) && path[n] == '/';
+}
+
+int td_report_outputs_spare_input(struct td_report_outputs *o, const char *path, struct td_error *err)
+{
+    return path ? spare(o, path, is_input, err) : TD_OK;
 }
 
 FILE *td_report_text_stream(const struct td_report_outputs *o)

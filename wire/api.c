@@ -53,15 +53,17 @@ int td_api_url(const char *server, char *out, size_t n, struct td_error *err)
 {
     bool http = !strncasecmp(server, "http://", 7), https = !strncasecmp(server, "https://", 8);
     const char *rest = http ? server + 7 : https ? server + 8 : server;
+    const int shown = (int)strcspn(server, "?#"); /* a key may stand behind it */
     size_t len;
 
-    if (!*rest || *rest == '/' || strpbrk(rest, " \t\r\n\"") || (!http && !https && strstr(server, "://")))
-        return td_fail(err, TD_EINVAL, "\"%s\" is no server; give HOST:PORT or http://HOST:PORT", server);
     if (strchr(rest, '@'))
         return td_fail(err, TD_EINVAL, "no user name or password in --server: it would be written into the fixture; use "
                        "--header 'Authorization: …'");
+    if (!*rest || *rest == '/' || strpbrk(rest, " \t\r\n\"") || (!http && !https && strstr(server, "://")))
+        return td_fail(err, TD_EINVAL, "\"%.*s\" is no server; give HOST:PORT or http://HOST:PORT", shown,
+                       server);
     if (!port_is_sound(rest))
-        return td_fail(err, TD_EINVAL, "\"%s\": no such port; a port is a number from 1 to 65535", server);
+        return td_fail(err, TD_EINVAL, "\"%.*s\": no such port; a port is a number from 1 to 65535", shown, server);
     if ((size_t)snprintf(out, n, "%s%s", https ? "https://" : "http://", rest) >= n)
         return td_fail(err, TD_EINVAL, "the server's address is longer than %zu characters", n - 1);
     for (len = strlen(out); len && out[len - 1] == '/';)
