@@ -38,10 +38,11 @@ static void *alloc_host(size_t bytes, struct td_error *err)
 int32_t *td_gpu_marlin_perm(const struct td_gptq_op *x)
 {
     const struct td_gptq_weight w = {.k = x->k, .groups = x->groups, .g_idx = x->g_idx};
-    int32_t *perm = x->g_idx ? malloc((size_t)x->k * sizeof *perm * 2) : NULL, *again = perm + x->k;
+    int32_t *perm = x->g_idx ? malloc((size_t)x->k * sizeof *perm * 2) : NULL, *again;
 
     if (!perm)
         return NULL;
+    again = perm + x->k;
     td_gptq_argsort_groups(&w, perm);
     td_gptq_g_idx_of_perm(perm, x->k, x->group_size, again);
     if (!memcmp(again, x->g_idx, (size_t)x->k * sizeof *again))
