@@ -13,16 +13,19 @@
 /* cudaDataType, cublasComputeType_t, cublasOperation_t, cublasFillMode_t */
 enum {
     TD_CUBLASLT_F32 = 0, TD_CUBLASLT_F16 = 2, TD_CUBLASLT_BF16 = 14,
+    TD_CUBLASLT_E4M3 = 28, TD_CUBLASLT_E5M2 = 29,
     TD_CUBLASLT_COMPUTE_32F = 68,
     TD_CUBLASLT_OP_N = 0, TD_CUBLASLT_OP_T = 1,
     TD_CUBLASLT_FULL = 2
 };
-/* cublasLtPointerMode_t, cublasLtOrder_t, cublasLtBatchMode_t, cublasLtEpilogue_t */
+/* cublasLtPointerMode_t, cublasLtOrder_t, cublasLtBatchMode_t, cublasLtEpilogue_t,
+ * cublasLtMatmulMatrixScale_t */
 enum {
     TD_CUBLASLT_HOST = 0,
     TD_CUBLASLT_COL = 0,
     TD_CUBLASLT_STRIDED = 0,
-    TD_CUBLASLT_DEFAULT = 1, TD_CUBLASLT_BIAS = 4
+    TD_CUBLASLT_DEFAULT = 1, TD_CUBLASLT_BIAS = 4,
+    TD_CUBLASLT_SCALAR = 0, TD_CUBLASLT_OUTER_VECTOR = 3
 };
 
 enum td_cublaslt_desc {               /* cublasLtMatmulDescAttributes_t */
@@ -39,7 +42,10 @@ enum td_cublaslt_desc {               /* cublasLtMatmulDescAttributes_t */
     TD_CUBLASLT_DESC_B_SCALE_POINTER = 18,
     TD_CUBLASLT_DESC_C_SCALE_POINTER = 19,
     TD_CUBLASLT_DESC_D_SCALE_POINTER = 20,
-    TD_CUBLASLT_DESC_BIAS_DATA_TYPE = 26   /* -1: the type of D */
+    TD_CUBLASLT_DESC_AMAX_D_POINTER = 21,  /* 8 bytes */
+    TD_CUBLASLT_DESC_BIAS_DATA_TYPE = 26,  /* -1: the type of D */
+    TD_CUBLASLT_DESC_A_SCALE_MODE = 31,    /* this and the next are not in older libraries */
+    TD_CUBLASLT_DESC_B_SCALE_MODE = 32
 };
 enum td_cublaslt_layout {             /* cublasLtMatrixLayoutAttribute_t */
     TD_CUBLASLT_LAYOUT_TYPE = 0, TD_CUBLASLT_LAYOUT_ORDER = 1,

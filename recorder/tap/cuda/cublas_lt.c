@@ -7,11 +7,13 @@
  * which is A W^T in rows; W and A as cublasGemmEx has them (cublas_gemm.c), the bias by the
  * epilogue. Descriptors hold what the call means, and the library itself is asked for their values:
  * its getters read memory of the host and do no more. A call for which they do not answer as below
- * is passed on, and its kernels are counted by name. */
+ * is passed on, and its kernels are counted by name. torch's _scaled_mm (the same file, scaled_gemm)
+ * is the same product of 8-bit floats, with scales of the operands' own. */
 #include <errno.h>
 
 #include "kernels/abi/cublaslt_abi.h"
 #include "recorder/tap/cuda/cublas_linear.h"
+#include "recorder/tap/cuda/cublas_scaled.h"
 #include "recorder/tap/gpu/gpu_threads.h"
 
 #define FAILED 13                     /* CUBLAS_STATUS_EXECUTION_FAILED */
@@ -28,6 +30,7 @@ static struct tap_symbol matmul = {.name = "cublasLtMatmul"},
                          get_layout = {.name = "cublasLtMatrixLayoutGetAttribute"};
 
 struct layout { int32_t type, order, batches, batch_mode; uint64_t rows, cols; int64_t ld; };
+struct types { int32_t a, w, d; };
 struct call {
     const void *desc, *alpha, *beta, *a, *a_layout, *b, *b_layout, *c_layout, *d, *d_layout;
 };
@@ -42,7 +45,7 @@ static bool ask(get_fn *get, const void *of, int attribute, void *to, size_t byt
 /* ---- the descriptor -------------------------------------------------------------------------- */
 
 /* Does the descriptor say: W transposed by A as it is, added and scaled in float32, factors on the
- * host, and no scales of the operands' own (fp8)? */
+ * host, and no scales of C and D? */
 static bool is_product(get_fn *get, const void *desc)
 {
     static const struct { int attribute; int32_t value;
@@ -61,10 +64,35 @@ static bool is_product(get_fn *get, const void *desc)
     for (i = 0; i < sizeof wanted / sizeof *wanted; i++)
         if (!ask(get, desc, wanted[i].attribute, &value, sizeof value) || value != wanted[i].value)
             return false;
-    for (at = TD_CUBLASLT_DESC_A_SCALE_POINTER; at <= TD_CUBLASLT_DESC_D_SCALE_POINTER; at++)
+    for (at = TD_CUBLASLT_DESC_C_SCALE_POINTER; at <= TD_CUBLASLT_DESC_D_SCALE_POINTER; at++)
         if (!ask(get, desc, at, &scale, sizeof scale) || scale)
             return false;
     return true;
+}
+
+/* Scales of an operand: *at, 0 if it has none. False: of a form that is not known here. *each: one
+ * for each of its lines. A library that knows no modes has one scale. */
+static bool read_scales(get_fn *get, const void *desc, int pointer, int mode, uint64_t *at, bool *each)
+{
+    const void *scale;
+    int32_t value;
+
+    if (!ask(get, desc, pointer, &scale, sizeof scale))
+        return false;
+    *at = (uintptr_t)scale;
+    if (!ask(get, desc, mode, &value, sizeof value))
+        value = TD_CUBLASLT_SCALAR;
+    *each = value == TD_CUBLASLT_OUTER_VECTOR;
+    return *each || value == TD_CUBLASLT_SCALAR;
+}
+
+/* Of W and A. */
+static bool read_both_scales(get_fn *get, const void *desc, struct tap_cublas_scaled *p)
+{
+    return read_scales(get, desc, TD_CUBLASLT_DESC_A_SCALE_POINTER, TD_CUBLASLT_DESC_A_SCALE_MODE,
+                       &p->w_scales, &p->by_column) &&
+           read_scales(get, desc, TD_CUBLASLT_DESC_B_SCALE_POINTER, TD_CUBLASLT_DESC_B_SCALE_MODE,
+                       &p->a_scales, &p->by_row);
 }
 
 /* Read the epilogue. False: something other than a bias of D's type is made of the product. *bias:
@@ -113,43 +141,90 @@ static bool is_like(const struct layout *l, int32_t type, uint64_t rows, uint64_
     return l->type == type && l->rows == rows && l->cols == cols && (uint64_t)l->ld >= rows;
 }
 
-/* Are W [n, k] dense, A [m, k] and D [m, n] of one type that is recorded? C is not read, but must
- * be shaped as D. */
+/* Are W [n, k] dense, A [m, k] and D [m, n] one product? C is not read, but must be shaped as D. */
 static bool read_sizes(get_fn *get, const struct call *x, struct tap_cublas_linear *p,
-                       int32_t *type)
+                       struct types *is)
 {
     struct layout w, a, c, d;
 
     if (!read_layout(get, x->a_layout, &w) || !read_layout(get, x->b_layout, &a) ||
         !read_layout(get, x->c_layout, &c) || !read_layout(get, x->d_layout, &d))
         return false;
-    if ((w.type != TD_CUBLASLT_F16 && w.type != TD_CUBLASLT_BF16) || (uint64_t)w.ld != w.rows ||
-        !is_like(&a, w.type, w.rows, d.cols) || !is_like(&d, w.type, w.cols, a.cols) ||
-        !is_like(&c, w.type, d.rows, d.cols))
+    *is = (struct types){a.type, w.type, d.type};
+    if ((uint64_t)w.ld != w.rows || !is_like(&a, a.type, w.rows, d.cols) ||
+        !is_like(&d, d.type, w.cols, a.cols) || !is_like(&c, d.type, d.rows, d.cols))
         return false;
-    *type = w.type;
     p->m = (int32_t)d.cols, p->n = (int32_t)w.cols, p->k = (int32_t)w.rows, p->lda = (int32_t)a.ld,
     p->ldc = (int32_t)d.ld;
+    p->a = (uintptr_t)x->b, p->w = (uintptr_t)x->a, p->c = (uintptr_t)x->d;
     return true;
 }
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
+/* What a call is. */
+struct product {
+    enum { OTHER, LINEAR, SCALED } is;
+    struct tap_cublas_linear linear;   /* also of SCALED */
+    struct tap_cublas_scaled scaled;
+    bool bf16;
+};
+
+static const char *eight_bits(int32_t type)
+{
+    return type == TD_CUBLASLT_E4M3 ? "F8_E4M3" : type == TD_CUBLASLT_E5M2 ? "F8_E5M2" : NULL;
+}
+
+static const char *result(int32_t type)
+{
+    return type == TD_CUBLASLT_BF16 ? "BF16" : type == TD_CUBLASLT_F16 ? "F16" : NULL;
+}
+
+/* Are there scales of 8-bit floats, and D is not, and nobody asks for its largest number? */
+static bool read_scaled(get_fn *get, const void *desc, const struct types *is, struct tap_cublas_scaled *p)
+{
+    const void *amax;
+
+    p->a_type = eight_bits(is->a), p->w_type = eight_bits(is->w), p->c_type = result(is->d);
+    return p->a_type && p->w_type && p->c_type && p->a_scales && p->w_scales &&
+           ask(get, desc, TD_CUBLASLT_DESC_AMAX_D_POINTER, &amax, sizeof amax) && !amax;
+}
+
 /* The factors are read last, when they are known to be floats on the host. */
-static bool read_linear(matmul_fn *real, const struct call *x, struct tap_cublas_linear *p,
-                        bool *bf16)
+static bool read_product(matmul_fn *real, const struct call *x, struct product *p)
 {
     get_fn *of_desc = (get_fn *)tap_real_find(&get_desc, (const void *)real),
            *of_layout = (get_fn *)tap_real_find(&get_layout, (const void *)real);
-    int32_t type;
+    struct tap_cublas_scaled *s = &p->scaled;
+    struct types is;
 
+    p->is = OTHER;
     if (!of_desc || !of_layout || !x->desc || !is_product(of_desc, x->desc) ||
-        !read_sizes(of_layout, x, p, &type) || !read_bias(of_desc, x->desc, type, &p->bias))
+        !read_both_scales(of_desc, x->desc, s) || !read_sizes(of_layout, x, &p->linear, &is) ||
+        !read_bias(of_desc, x->desc, is.d, &p->linear.bias) || !x->alpha || !x->beta ||
+        *(const float *)x->alpha != 1.0f || *(const float *)x->beta != 0.0f)
         return false;
-    p->a = (uintptr_t)x->b, p->w = (uintptr_t)x->a, p->c = (uintptr_t)x->d;
-    *bf16 = type == TD_CUBLASLT_BF16;
-    return x->alpha && x->beta && *(const float *)x->alpha == 1.0f &&
-           *(const float *)x->beta == 0.0f;
+    if (result(is.w) && is.a == is.w && is.d == is.w && !s->a_scales && !s->w_scales)
+        p->is = LINEAR;
+    else if (read_scaled(of_desc, x->desc, &is, s))
+        p->is = SCALED;
+    p->bf16 = is.w == TD_CUBLASLT_BF16;
+    return p->is != OTHER;
+}
+
+static uint64_t enter(const struct product *p, struct tap_gpu_launch *l)
+{
+    return p->is == SCALED ? tap_cublas_scaled_enter(&p->linear, &p->scaled, l)
+                           : tap_cublas_linear_enter(&p->linear, TAP_CUBLAS_LT_MATMUL, p->bf16, l);
+}
+
+static void captured(const struct tap_gpu_capture_mark *mark, const struct product *p,
+                     struct tap_gpu_launch *l)
+{
+    if (p->is == SCALED)
+        tap_cublas_scaled_captured(mark, &p->linear, &p->scaled, l);
+    else
+        tap_cublas_linear_captured(mark, &p->linear, TAP_CUBLAS_LT_MATMUL, p->bf16, l);
 }
 
 int cublasLtMatmul TD_CUBLASLT_MATMUL_ARGS
@@ -159,28 +234,28 @@ int cublasLtMatmul TD_CUBLASLT_MATMUL_ARGS
     const struct call x = {desc, alpha, beta, a, a_layout, b, b_layout, c_layout, d, d_layout};
     struct tap_gpu_launch l = {.stream = stream};
     struct tap_gpu_capture_mark mark;
-    struct tap_cublas_linear p;
+    struct product p;
     uint64_t token = 0;
-    bool before, bf16;
+    bool before;
 
     errno = e;
     if (!real)
         return FAILED;
     if (tap_gpu_captures_any() && tap_cublas_linear_wanted() && !tap_gpu_thread.in_library_call &&
-        read_linear(real, &x, &p, &bf16) && tap_gpu_capture_begins(&mark, stream)) {
+        read_product(real, &x, &p) && tap_gpu_capture_begins(&mark, stream)) {
         tap_gpu_set_in_library_call(true);
         rc = real VALUES;
         tap_gpu_set_in_library_call(false);
         if (!rc)
-            tap_cublas_linear_captured(&mark, &p, TAP_CUBLAS_LT_MATMUL, bf16, &l);
+            captured(&mark, &p, &l);
         return rc;
     }
     if (!tap_armed() || !tap_cublas_linear_wanted() || !tap_gpu_come_in())
         return real VALUES;
     before = tap_gpu_set_in_library_call(true);
     /* Else the call is internal to another library call, or is no such GEMM. */
-    if (!before && read_linear(real, &x, &p, &bf16))
-        token = tap_cublas_linear_enter(&p, TAP_CUBLAS_LT_MATMUL, bf16, &l);
+    if (!before && read_product(real, &x, &p))
+        token = enter(&p, &l);
     else
         tap_gpu_set_in_library_call(before);
     tap_gpu_go_out();

@@ -13,6 +13,7 @@
 #include "tap_bench.h"
 #include "tests/helpers/fake_cublaslt.h"
 #include "recorder/tap/core/tap.h"
+#include "recorder/tap/gpu/gpu_driver.h"
 
 #define LINEAR "_Z14fake_lt_linearPK6__halfS1_S1_PS_iiiii"
 enum { N = 48, M = 5, LDA = K + 8, LDC = N + 16, F16 = TD_CUBLASLT_F16, BF16 = TD_CUBLASLT_BF16 };
@@ -25,7 +26,7 @@ int cublasGemmEx(void *handle, int trans_a, int trans_b, int m, int n, int k, co
 /* The library lies in nobody's scope, as one that a Python module brings along does. */
 static struct { void *kernel, *stream; int mode; } *handle;
 static matmul_fn **inside_gemm_ex;
-static uint64_t w, bias, other_bias, in, out;
+static uint64_t w, bias, other_bias, in, out, scales;
 
 static void fill(uint64_t at, int n, int first)
 {
@@ -40,6 +41,7 @@ static int setup(void **state)
     void *lt, *cublas;
     int (*create)(void **);
     char path[600];
+    int i;
 
     if (gpu_setup(state))
         return -1;
@@ -51,6 +53,9 @@ static int setup(void **state)
     *(void **)&create = dlsym(lt, "cublasLtCreate");
     inside_gemm_ex = dlsym(cublas, "fake_cublas_lt");
     w = gpu_memory(N * K * 2), bias = gpu_memory(N * 2), other_bias = gpu_memory(N * 2), in = gpu_memory(4 * M * LDA * 2), out = gpu_memory(4 * M * LDC * 2);
+    scales = gpu_memory(4 * (M + N));
+    for (i = 0; i < M + N; i++)
+        ((float *)scales)[i] = (float)(i + 1) / 64;
     fill(w, N * K, 0x2c00), fill(bias, N, 0x3400), fill(other_bias, N, 0x3800), fill(in, 4 * M * LDA, 0x3000);
     return create((void **)&handle) || !inside_gemm_ex;
 }
@@ -213,6 +218,81 @@ static void calls_are_not_joined(void **state)
     bench_close(&b);
 }
 
+/* ---- 8-bit floats -------------------------------------------------------------------------------------------------- */
+
+enum { E4M3 = TD_CUBLASLT_E4M3, E5M2 = TD_CUBLASLT_E5M2 };
+
+/* torch's _scaled_mm of m rows; one scale each, or one for each row and each column. */
+static struct asked ask_scaled(int a, int of_w, int d, bool each, uint64_t with_bias)
+{
+    struct asked x = ask(d, M, LDA, LDC, with_bias);
+
+    x.w = fake_lt_layout(of_w, K, N, K), x.a = fake_lt_layout(a, K, M, LDA);
+    fake_lt_set(&x.desc, TD_CUBLASLT_DESC_A_SCALE_POINTER, 8, scales + 4 * M);
+    fake_lt_set(&x.desc, TD_CUBLASLT_DESC_B_SCALE_POINTER, 8, scales);
+    fake_lt_set(&x.desc, TD_CUBLASLT_DESC_A_SCALE_MODE, 4, each ? TD_CUBLASLT_OUTER_VECTOR : TD_CUBLASLT_SCALAR);
+    fake_lt_set(&x.desc, TD_CUBLASLT_DESC_B_SCALE_MODE, 4, each ? TD_CUBLASLT_OUTER_VECTOR : TD_CUBLASLT_SCALAR);
+    return x;
+}
+
+static void check_scaled(const struct bench *b, const struct td_op *op, const char *a, const char *of_w, const char *c, bool each)
+{
+    const struct td_tensor_rec *t = td_op_rec_in(op, "a");
+    unsigned char dense[M * K];
+    int i;
+
+    assert_string_equal(op->kind, "scaled_mm");
+    assert_string_equal(op->impl.symbol, "cublasLtMatmul");
+    assert_string_equal(op->impl.layout, "checkpoint");
+    assert_string_equal(op->act_rounding, tap_gpu_capability() == 90 ? "sum-e8m13" : "none");
+    assert_int_equal(td_json_get_i64(op->attrs, "m", -1), M);
+    assert_int_equal(td_json_get_i64(op->attrs, "n", -1), N);
+    assert_int_equal(td_json_get_i64(op->attrs, "k", -1), K);
+    assert_int_equal(td_json_get_i64(op->attrs, "block", -1), -1);
+    for (i = 0; i < M; i++)
+        memcpy(dense + i * K, (unsigned char *)in + i * LDA, K);
+    assert_true(!strcmp(t->dtype, a) && t->shape[0] == M && t->shape[1] == K);
+    check_blob(b, t, dense, sizeof dense);
+    t = td_op_rec_in(op, "w");
+    assert_true(!strcmp(t->dtype, of_w) && t->shape[0] == N && t->shape[1] == K);
+    check_blob(b, t, (void *)w, N * K);
+    t = td_op_rec_in(op, "a_scales");
+    assert_true(!strcmp(t->dtype, "F32") && t->ndim == 1 && t->shape[0] == (each ? M : 1));
+    check_blob(b, t, (void *)scales, each ? 4 * M : 4);
+    t = td_op_rec_in(op, "w_scales");
+    assert_true(!strcmp(t->dtype, "F32") && t->ndim == 1 && t->shape[0] == (each ? N : 1));
+    check_blob(b, t, (char *)scales + 4 * M, each ? 4 * N : 4);
+    assert_string_equal(op->out.dtype, c);
+    check_rows(b, &op->out, out, M, N, LDC);
+}
+
+static void a_product_of_eight_bits_is_an_op(void **state)
+{
+    struct asked x = ask_scaled(E4M3, E4M3, BF16, false, 0);
+    struct bench b;
+
+    (void)state;
+    record(&b, &x);
+    assert_int_equal(b.n_ops, 2 * LAYERS + 1);
+    check_scaled(&b, &b.ops[LAYERS], "F8_E4M3", "F8_E4M3", "BF16", false);
+    assert_null(td_op_rec_in(&b.ops[LAYERS], "bias"));
+    bench_close(&b);
+    x = ask_scaled(E5M2, E4M3, F16, true, bias);
+    record(&b, &x);
+    assert_int_equal(b.n_ops, 2 * LAYERS + 1);
+    check_scaled(&b, &b.ops[LAYERS], "F8_E5M2", "F8_E4M3", "F16", true);
+    assert_string_equal(td_op_rec_in(&b.ops[LAYERS], "bias")->dtype, "F16");
+    check_blob(&b, td_op_rec_in(&b.ops[LAYERS], "bias"), (void *)bias, N * 2);
+    bench_close(&b);
+    x = ask_scaled(E4M3, E5M2, BF16, false, 0);
+    fake_lt_set(&x.desc, TD_CUBLASLT_DESC_A_SCALE_MODE, 0, 0); /* a library that knows no modes */
+    fake_lt_set(&x.desc, TD_CUBLASLT_DESC_B_SCALE_MODE, 0, 0);
+    record(&b, &x);
+    assert_int_equal(b.n_ops, 2 * LAYERS + 1);
+    check_scaled(&b, &b.ops[LAYERS], "F8_E4M3", "F8_E5M2", "BF16", false);
+    bench_close(&b);
+}
+
 /* ---- what is none -------------------------------------------------------------------------------------------------- */
 
 /* It is passed on as it is, its kernel counted by its name. */
@@ -255,6 +335,28 @@ static void another_product_is_left_alone(void **state)
     check_left_alone(&wide);
     for (i = 0; i < sizeof changes / sizeof *changes; i++) {
         struct asked x = ask(F16, M, LDA, LDC, bias);
+        struct fake_lt *const of[] = {&x.desc, &x.w, &x.a, &x.c, &x.d};
+
+        of[changes[i].of]->at[changes[i].attribute].bytes = changes[i].bytes;
+        if (changes[i].bytes)
+            of[changes[i].of]->at[changes[i].attribute].value = changes[i].value;
+        check_left_alone(&x);
+    }
+}
+
+static void other_scales_are_left_alone(void **state)
+{
+    enum { DESC, OF_W, OF_A, OF_C, OF_D };
+    static const struct { int of, attribute; uint32_t bytes; uint64_t value; } changes[] = {
+        {D(A_SCALE_POINTER), 8, 0}, {D(B_SCALE_POINTER), 8, 0}, {D(A_SCALE_POINTER), 0, 0}, {D(C_SCALE_POINTER), 8, 64}, {D(D_SCALE_POINTER), 8, 64},
+        {D(AMAX_D_POINTER), 8, 64}, {D(AMAX_D_POINTER), 0, 0}, {D(A_SCALE_MODE), 4, 1}, {D(A_SCALE_MODE), 4, 2}, {D(B_SCALE_MODE), 4, 4}, {D(B_SCALE_MODE), 4, 5},
+        {L(OF_W, TYPE), 4, BF16}, {L(OF_A, TYPE), 4, F16}, {L(OF_A, TYPE), 4, 30}, {L(OF_D, TYPE), 4, E4M3}, {L(OF_C, TYPE), 4, F16}, {L(OF_W, LD), 8, K + 8},
+        {D(BIAS_DATA_TYPE), 4, F16}, {D(TRANSA), 4, 0}};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof changes / sizeof *changes; i++) {
+        struct asked x = ask_scaled(E4M3, E4M3, BF16, false, bias);
         struct fake_lt *const of[] = {&x.desc, &x.w, &x.a, &x.c, &x.d};
 
         of[changes[i].of]->at[changes[i].attribute].bytes = changes[i].bytes;
@@ -339,7 +441,9 @@ int main(void)
         cmocka_unit_test(one_without_a_bias_is_too),
         cmocka_unit_test(the_same_said_otherwise),
         cmocka_unit_test(calls_are_not_joined),
+        cmocka_unit_test(a_product_of_eight_bits_is_an_op),
         cmocka_unit_test(another_product_is_left_alone),
+        cmocka_unit_test(other_scales_are_left_alone),
         cmocka_unit_test(factors_are_looked_at),
         cmocka_unit_test(what_fails_is_no_op),
         cmocka_unit_test(a_product_within_another_is_one_op),
