@@ -11,6 +11,7 @@
 #include "common/buf.h"
 #include "common/fs.h"
 #include "common/tar_head.h"
+#include "common/zstd_window.h"
 
 enum { CHUNK = 1 << 14 };
 
@@ -57,7 +58,7 @@ cJSON *td_pack_manifest(const char *path, size_t max)
     struct td_error none = {0, ""};
     struct td_buf text = TD_BUF_INIT(max + TD_TAR_BLOCK);
     int fd = td_fs_open_regular(path, &none);
-    ZSTD_DCtx *d = ZSTD_createDCtx();
+    ZSTD_DCtx *d = td_zstd_window_decoder();
     cJSON *manifest = NULL;
 
     if (fd >= 0 && d && read_first_file(fd, d, max, &text))

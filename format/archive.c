@@ -20,6 +20,7 @@
 #include "common/tar_head.h"
 #include "common/temp_file.h"
 #include "common/temp_sweep.h"
+#include "common/zstd_window.h"
 #include "format/manifest.h"
 #include "format/sink.h"
 
@@ -186,8 +187,7 @@ static int get_some(struct zio *z, void *data, size_t *n, struct td_error *err)
             return rc;
         r = ZSTD_decompressStream(z->d, &out, &z->ib);
         if (ZSTD_isError(r))
-            return td_fail(err, TD_ECORRUPT, "%s: no zstd stream, or a damaged one: %s", z->name,
-                           ZSTD_getErrorName(r));
+            return td_zstd_window_failed(r, z->name, err);
         z->ended = !r;
         if (r && out.pos == before && !z->ib.size)
             return td_fail(err, TD_ETRUNCATED, "%s: the archive ends too early", z->name);
@@ -300,7 +300,7 @@ int td_archive_unpack(const char *file, const char *dir, int64_t max, struct td_
     if (!z)
         return td_fail(err, TD_ENOMEM, "out of memory");
     z->name = file;
-    z->d = ZSTD_createDCtx();
+    z->d = td_zstd_window_decoder();
     z->fd = td_fs_open_regular(file, err);
     if (z->fd < 0)
         rc = z->fd;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <xxhash.h>
 
+#include "common/zstd_window.h"
 #include "format/pack.h"
 
 #define PIECE ((size_t)1 << 17)
@@ -15,13 +16,14 @@ struct pass {
     ZSTD_DCtx *z;             /* NULL: as they are */
     ZSTD_inBuffer in;
     uint8_t *piece;           /* PIECE stored bytes */
+    struct td_error *err;     /* gets a sentence of what zstd refuses */
 };
 
-static int start_pass(struct pass *p, const struct td_source *src, uint64_t at, const struct td_pack_head *h)
+static int start_pass(struct pass *p, const struct td_source *src, uint64_t at, const struct td_pack_head *h, struct td_error *err)
 {
-    *p = (struct pass){.src = src, .at = at, .left = h->stored_len, .piece = malloc(PIECE)};
+    *p = (struct pass){.src = src, .at = at, .left = h->stored_len, .piece = malloc(PIECE), .err = err};
     if (h->encoding != TD_PACK_RAW)
-        p->z = ZSTD_createDCtx();
+        p->z = td_zstd_window_decoder();
     return p->piece && (p->z || h->encoding == TD_PACK_RAW) ? TD_OK : TD_ENOMEM;
 }
 
@@ -59,8 +61,9 @@ static int read_raw(struct pass *p, uint8_t *to, size_t n)
                 return rc;
             p->in = (ZSTD_inBuffer){p->piece, got, 0};
         }
-        if (ZSTD_isError(ZSTD_decompressStream(p->z, &out, &p->in)))
-            return TD_ECORRUPT;
+        got = ZSTD_decompressStream(p->z, &out, &p->in);
+        if (ZSTD_isError(got))
+            return td_zstd_window_failed(got, "stored bytes", p->err);
     }
     return TD_OK;
 }
@@ -103,12 +106,13 @@ static int hash_planes(struct pass *low, struct pass *high, uint64_t raw_len, ui
     return rc ? rc : pass_over(high, raw_len & 1, room, hash);
 }
 
-static int hash_blob(const struct td_source *src, uint64_t at, const struct td_pack_head *h, uint8_t *room, XXH3_state_t *hash)
+static int hash_blob(const struct td_source *src, uint64_t at, const struct td_pack_head *h, uint8_t *room, XXH3_state_t *hash,
+                     struct td_error *err)
 {
     struct pass one = {0}, two = {0};
-    int rc = start_pass(&one, src, at, h);
+    int rc = start_pass(&one, src, at, h, err);
 
-    if (!rc && h->encoding == TD_PACK_PLANES && !(rc = start_pass(&two, src, at, h)))
+    if (!rc && h->encoding == TD_PACK_PLANES && !(rc = start_pass(&two, src, at, h, err)))
         rc = hash_planes(&one, &two, h->raw_len, room, hash);
     else if (!rc)
         rc = pass_over(&one, h->raw_len, room, hash);
@@ -149,6 +153,7 @@ int td_pack_check(const struct td_pack *pk, uint64_t at, const struct td_pack_he
     uint8_t *room = malloc(4 * PIECE);
     char hex[TD_HASH_HEX];
     const char *why = NULL;
+    struct td_error refused = {0};
     int rc = hash && room ? TD_OK : TD_ENOMEM;
 
     at += TD_PACK_HEAD;
@@ -160,7 +165,7 @@ int td_pack_check(const struct td_pack *pk, uint64_t at, const struct td_pack_he
         XXH128_hash_t got;
 
         XXH3_128bits_reset(hash);
-        rc = hash_blob(&pk->src, at, h, room, hash);
+        rc = hash_blob(&pk->src, at, h, room, hash, &refused);
         got = XXH3_128bits_digest(hash);
         if (!rc && !td_hash_eq((struct td_hash){got.high64, got.low64}, h->hash))
             rc = TD_ECORRUPT;
@@ -170,6 +175,8 @@ int td_pack_check(const struct td_pack *pk, uint64_t at, const struct td_pack_he
     td_hash_hex(h->hash, hex);
     if (!rc)
         return TD_OK;
+    if (!why && rc == TD_ENOMEM && refused.code)
+        why = refused.msg;
     if (!why)
         why = rc == TD_EVERSION ? "encoding of a later version" : td_code_name(rc);
     return td_fail(err, rc, "%s: blob %s at offset %llu: %s", pk->src.name, hex, (unsigned long long)(at - TD_PACK_HEAD), why);
