@@ -128,11 +128,29 @@ void td_clean_bytes(const char *text, size_t len, struct td_buf *out)
     free(copy);
 }
 
+/* Outside of its strings JSON must stay what it is: a digit that was overwritten becomes 1, all else is as
+ * it was. */
+static void keep_numbers(const char *json, size_t len, char *copy)
+{
+    bool in_string = false;
+    size_t i;
+
+    for (i = 0; copy && i < len; i++) {
+        if (!in_string && copy[i] != json[i])
+            copy[i] = json[i] >= '0' && json[i] <= '9' ? '1' : json[i];
+        if (json[i] == '"')
+            in_string = !in_string;
+        else if (in_string && json[i] == '\\' && i + 1 < len)
+            i++;
+    }
+}
+
 void td_clean_json(const char *json, size_t len, struct td_buf *out)
 {
     char *copy;
     const char *s = shown(json, len, &copy, out);
 
+    keep_numbers(json, len, copy);
     if (s)
         clean_json(s, len, out);
     free(copy);

@@ -2,12 +2,14 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "format/header_args.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "common/header_file.h"
 #include "common/hidden.h"
 #include "format/redact_values.h"
+#include "format/redact_words.h"
 #include "format/secret_names.h"
 
 /* The value is not shown: it may be a key. */
@@ -42,25 +44,84 @@ static int check_shown(const struct td_arg_list *headers, const char *name, stru
     return td_fail(err, TD_EINVAL, "--show-header %s: no such header is given by --header", name);
 }
 
-static void hide_values(const void *values, char *text, size_t n)
+/* What is hidden, for the life of the program: what it prints last is filtered, too. */
+static struct {
+    const char *word[4 * TD_ARG_LIST_MAX + 1]; /* "NAME: VALUE" */
+    int n;
+    struct td_redact_values values;
+} secrets;
+
+static void hide_secrets(const void *values, char *text, size_t n)
 {
     td_redact_values_apply(values, text, n, false);
+    td_redact_query(text, n);
+}
+
+static int hide_word(const char *word, struct td_error *err)
+{
+    int i;
+
+    for (i = 0; i < secrets.n; i++)
+        if (!strcmp(secrets.word[i], word))
+            return TD_OK;
+    if (secrets.n + 1 == (int)(sizeof secrets.word / sizeof *secrets.word))
+        return td_fail(err, TD_ELIMIT, "more than %d headers and variables with secrets", secrets.n);
+    secrets.word[secrets.n++] = word;
+    return TD_OK;
+}
+
+static int hide_again(struct td_error *err)
+{
+    td_redact_values_release(&secrets.values);
+    td_hidden_set(hide_secrets, &secrets.values);
+    return td_redact_values_init(&secrets.values, secrets.word, err);
 }
 
 int td_header_args_hide(const struct td_arg_list *headers, struct td_error *err)
 {
-    static struct td_redact_values values; /* of the program: what it prints last is filtered, too */
-    const char *list[TD_ARG_LIST_MAX + 1] = {NULL};
-    int rc;
+    int i, rc = TD_OK;
 
-    if (!headers->n)
-        return TD_OK;
-    memcpy(list, headers->item, (size_t)headers->n * sizeof *list);
-    td_redact_values_release(&values);
-    rc = td_redact_values_init(&values, list, err);
-    if (!rc)
-        td_hidden_set(hide_values, &values);
-    return rc;
+    for (i = 0; i < headers->n && !rc; i++)
+        rc = headers->item[i][0] == '@' ? TD_OK : hide_word(headers->item[i], err);
+    return rc ? rc : hide_again(err);
+}
+
+/* "NAME: VALUE" or "NAME=VALUE" with a secret's name, and a value that may be a key: of one word, behind
+ * "Bearer" or the like. Returns the length of the name; 0: it is none. */
+static size_t named_secret(const char *word)
+{
+    const size_t name = strcspn(word, ":=");
+    const char *value = word + name + (word[name] != '\0');
+    size_t scheme;
+
+    value += strspn(value, " \t");
+    scheme = strcspn(value, " ");
+    if (word[name] == ':' && value[scheme] && scheme <= 6)
+        value += scheme + 1;
+    if (!td_secret_name(word, name) || (word[name] != '=' && strpbrk(value, " \t")))
+        return 0;
+    return *value ? name : 0;
+}
+
+int td_header_args_hide_named(const char *const *words, int n, struct td_error *err)
+{
+    int i, rc = TD_OK;
+
+    for (i = 0; i < n && !rc; i++) {
+        const size_t name = named_secret(words[i]);
+        char *word;
+
+        if (!name)
+            continue;
+        word = strdup(words[i]);
+        if (!word)
+            return td_fail(err, TD_ENOMEM, "out of memory for a variable");
+        word[name] = ':';
+        rc = hide_word(word, err);
+        if (rc || secrets.word[secrets.n - 1] != word)
+            free(word);
+    }
+    return rc ? rc : hide_again(err);
 }
 
 int td_header_args_check(struct td_arg_list *headers, const struct td_arg_list *show, const struct td_arg_list *redact,

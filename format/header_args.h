@@ -10,9 +10,12 @@
 int td_header_args_check(struct td_arg_list *headers, const struct td_arg_list *show, const struct td_arg_list *redact,
                          struct td_error *err);
 
-/* From now on the values of these headers are overwritten in all that this program prints and reports
- * (common/hidden.h), by the rules of redact_values.h. td_header_args_check() does so by itself. Once in
- * a program. TD_ENOMEM, TD_ELIMIT. */
+/* From now on what is secret of these words is overwritten in all that this program prints and reports
+ * (common/hidden.h), by the rules of redact_values.h: the values of headers, and those of variables
+ * ("NAME=VALUE") and of other words ("Authorization: X", where -H was forgotten) whose name is a secret's.
+ * So are secrets in URLs, also without a call's words. A call adds to those before it; the words are
+ * borrowed for the life of the program. TD_ENOMEM, TD_ELIMIT. */
 int td_header_args_hide(const struct td_arg_list *headers, struct td_error *err);
+int td_header_args_hide_named(const char *const *words, int n, struct td_error *err);
 
 #endif

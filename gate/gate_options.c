@@ -182,17 +182,29 @@ static void note_header_files(void)
             given.header_files.item[given.header_files.n++] = given.headers.item[i] + 1;
 }
 
+/* Nothing is printed or reported of what may be a key. */
+static int hide_secrets(const struct td_gate_options *o, struct td_error *err)
+{
+    int rc = td_header_args_hide(&o->headers, err);
+
+    if (!rc)
+        rc = td_header_args_hide_named(o->build_env.item, o->build_env.n, err);
+    return rc ? rc : td_header_args_hide_named(o->baseline_env.item, o->baseline_env.n, err);
+}
+
 int td_gate_options_read(struct td_gate_options *o, int argc, char **argv)
 {
     struct td_error err = {0, ""};
-    int rc = td_args_parse(&args, argc, argv, &err);
+    int rc = td_header_args_hide_named((const char *const *)argv, argc, &err);
 
+    if (!rc)
+        rc = td_args_parse(&args, argc, argv, &err);
     if (rc)
         return rc > 0 ? TD_EXIT_OK : usage_error(err.msg);
     given.operand = args.rest;
     given.n_operands = args.n_rest;
     note_header_files();
-    if (td_header_file_expand(&given.headers, &err) || td_header_args_hide(&given.headers, &err))
+    if (td_header_file_expand(&given.headers, &err) || hide_secrets(&given, &err))
         return usage_error(err.msg);
     rc = read_fail_on(&given.fail_on);
     if (!rc && !given.explain_policy)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/fixture_folders.h"
+#include "common/hidden.h"
 #include "common/log.h"
 #include "common/temp_folder.h"
 #include "gate/run.h"
@@ -27,12 +28,14 @@ static bool name_is_taken(const struct td_gate_plan *p, const char *name)
  * another fixture has this name. */
 static void set_name(const struct td_gate_plan *p, const char *name, char *out, size_t n)
 {
-    char plain[201];
+    char *shown = td_hidden_copy(name, strlen(name)), plain[201];
     int i;
 
+    name = shown ? shown : "";
     while (*name == '/' || *name == '.')
         name++;
     snprintf(plain, sizeof plain, "%.200s", *name ? name : "fixture");
+    free(shown);
     for (i = 0; plain[i]; i++)
         if (plain[i] == '/')
             plain[i] = '-';

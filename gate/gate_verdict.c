@@ -96,6 +96,7 @@ int td_gate_finish(const struct td_gate_options *o, bool files_fit, cJSON **repo
         printf("verdict: broken cause=\"out of memory\"\n");
         return TD_EXIT_BROKEN;
     }
+    td_report_hide(*report);
     if (td_gate_signal)
         set_exit(*report, 128 + (int)td_gate_signal);
     else
@@ -104,6 +105,7 @@ int td_gate_finish(const struct td_gate_options *o, bool files_fit, cJSON **repo
         (td_report_write(*report, &o->out, &err) && files_fit)) {
         cJSON_Delete(*report);
         *report = td_gate_broken(NULL, &err);
+        td_report_hide(*report);
         if (files_fit)
             td_report_write_over(*report, &o->out);
     }

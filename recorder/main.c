@@ -194,8 +194,10 @@ static void list_to_array(const struct td_arg_list *list, const char **out)
 /* Parse the command line. Returns 0; > 0: --help or --version was printed; < 0: TD_E*. */
 static int parse(int argc, char **argv, struct td_error *err)
 {
-    int rc = td_args_parse(&args, argc, argv, err);
+    int rc = td_header_args_hide_named((const char *const *)argv, argc, err);
 
+    if (!rc)
+        rc = td_args_parse(&args, argc, argv, err);
     given.o.command = args.command;
     if (!rc && given.run != (args.command != NULL))
         rc = td_fail(err, TD_EINVAL,

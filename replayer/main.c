@@ -228,6 +228,16 @@ static int check_options(struct td_replay_options *o, const char *shard, const c
     return TD_OK;
 }
 
+/* Nothing is printed of what may be a key. */
+static int hide_secrets(const struct td_replay_options *o, struct td_error *err)
+{
+    int rc = td_header_args_hide(&o->headers, err);
+
+    if (!rc)
+        rc = td_header_args_hide_named(o->build_env.item, o->build_env.n, err);
+    return rc ? rc : td_header_args_hide_named(o->baseline_env.item, o->baseline_env.n, err);
+}
+
 static int check_listing(const struct td_replay_options *o, const struct td_args *args, struct td_error *err)
 {
     if (o->names_target || o->output || args->command)
@@ -351,10 +361,14 @@ static int run_command_line(int argc, char **argv)
     };
     char *rows __attribute__((cleanup(free_text))) = NULL; /* o.ops_variable */
     struct td_error err = {0};
-    int rc = td_args_parse(&args, argc, argv, &err);
+    int rc = td_header_args_hide_named((const char *const *)argv, argc, &err);
 
+    if (!rc)
+        rc = td_args_parse(&args, argc, argv, &err);
     if (rc > 0)
         return TD_EXIT_OK;
+    if (!rc)
+        rc = hide_secrets(&o, &err);
     if (!rc)
         rc = check_options(&o, shard, timing, guard, op_timing, scores, &err);
     rows = o.ops_variable;

@@ -3,9 +3,11 @@
 #include "report/report.h"
 
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/hidden.h"
 #include "report/report_names.h"
 
 /* In rising order of gravity. */
@@ -221,4 +223,29 @@ cJSON *td_report_load(const char *path, struct td_error *err)
         return NULL;
     }
     return report;
+}
+
+/* Without memory for it a text is overwritten entirely. */
+static void hide_text(char *text)
+{
+    const size_t n = strlen(text);
+    char *shown = td_hidden_copy(text, n);
+
+    if (shown)
+        memcpy(text, shown, n);
+    else
+        memset(text, '*', n);
+    free(shown);
+}
+
+void td_report_hide(cJSON *report)
+{
+    cJSON *item;
+
+    if (!report || !td_hidden_is_set())
+        return;
+    if (cJSON_IsString(report))
+        hide_text(report->valuestring);
+    cJSON_ArrayForEach(item, report)
+        td_report_hide(item);
 }

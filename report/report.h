@@ -66,6 +66,9 @@ int td_report_gravity(const cJSON *report);         /* the larger the graver, fr
 /* "WRONG", "SLOWER" ... from a verdict and whether speed alone has regressed. */
 const char *td_report_headline(const char *verdict, bool speed_alone);
 
+/* Overwrite in all texts of a report what must not be shown (common/hidden.h), before one of its formats
+ * cuts or breaks them. */
+void td_report_hide(cJSON *report);
 /* Print the text for a person. The last line is the verdict line. TD_ENOMEM: there was no memory for the text; the
  * verdict that was printed is broken. */
 int td_report_print(const cJSON *report, FILE *out, const struct td_report_outputs *o);

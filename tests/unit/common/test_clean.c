@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/clean.h"
+#include "common/hidden.h"
 
 static void check_line(const char *text, size_t max, const char *expected)
 {
@@ -89,6 +90,35 @@ static void json_stays_json(void **state)
     td_buf_release(&out);
 }
 
+static void hide_digits(const void *arg, char *text, size_t n)
+{
+    char *at;
+
+    (void)arg;
+    (void)n;
+    while ((at = strstr(text, "87654321")))
+        memset(at, '*', 8);
+}
+
+/* In JSON a number stays one. */
+static void what_is_hidden_is_overwritten(void **state)
+{
+    static const char json[] = "{\"a\":\"\\\"87654321\",\"n\":1876543210,\"87654321\":[87654321]}";
+    struct td_buf out = TD_BUF_INIT(1 << 16);
+
+    (void)state;
+    td_hidden_set(hide_digits, NULL);
+    check_line("key 87654321, and 87654321", 100, "key ********, and ********");
+    check_line("key 87654321", 8, "key ****..."); /* before it is cut */
+    td_clean_bytes("87654321\n", 9, &out);
+    assert_string_equal(td_buf_str(&out), "********\\n");
+    td_buf_clear(&out);
+    td_clean_json(json, strlen(json), &out);
+    assert_string_equal(td_buf_str(&out), "{\"a\":\"\\\"********\",\"n\":1111111110,\"********\":[11111111]}");
+    td_buf_release(&out);
+    td_hidden_set(NULL, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -98,6 +128,7 @@ int main(void)
         cmocka_unit_test(a_long_text_is_cut_at_a_whole_character),
         cmocka_unit_test(the_end_of_the_buffer_is_not_passed),
         cmocka_unit_test(json_stays_json),
+        cmocka_unit_test(what_is_hidden_is_overwritten),
     };
 
     return cmocka_run_group_tests_name("clean", tests, NULL, NULL);
