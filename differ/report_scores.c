@@ -48,6 +48,25 @@ static void write_worst(struct td_jw *w, const struct td_rescore_place *p)
     td_jw_end(w);
 }
 
+static void write_unscored(const struct td_rescore *r, struct td_jw *w)
+{
+    size_t i;
+
+    td_jw_arr(w, "unscored");
+    for (i = 0; i < r->n_unscored; i++) {
+        const struct td_rescore_unscored *u = &r->unscored[i];
+
+        td_jw_obj(w, NULL);
+        td_jw_cstr(w, "prompt_id", u->prompt_id);
+        td_jw_i64(w, "asked", (int64_t)u->asked);
+        td_jw_i64(w, "nan", (int64_t)u->nan);
+        td_jw_i64(w, "failed", (int64_t)u->failed);
+        td_jw_i64(w, "not_finite", (int64_t)u->not_finite);
+        td_jw_end(w);
+    }
+    td_jw_end(w);
+}
+
 void td_scores_write_json(const struct td_comparison *c, struct td_jw *w)
 {
     const struct td_rescore *r = c->lane[TD_LANE_SCORES].measured;
@@ -74,6 +93,7 @@ void td_scores_write_json(const struct td_comparison *c, struct td_jw *w)
         td_jw_end(w);
     }
     td_jw_end(w);
+    write_unscored(r, w);
     td_jw_arr(w, "noise");
     for (i = 0; i < r->n_noise; i++) {
         td_jw_obj(w, NULL);

@@ -195,11 +195,18 @@ static void count_failure(enum td_scored o, const struct td_exchange *x, struct 
         *first = x;
 }
 
+static void note_unscored(struct td_rescore *r, const struct td_rescore_unscored *u)
+{
+    if (u->nan || u->failed || u->not_finite)
+        r->unscored[r->n_unscored++] = *u;
+}
+
 /* s : [n], all scorings of one prompt */
 static void measure_text(struct td_rescore *r, const struct scoring *s, size_t n)
 {
     struct td_rescore_text t = {.prompt_id = id_of(s->x),
                                 .category = s->x->category ? s->x->category : ""};
+    struct td_rescore_unscored u = {.prompt_id = id_of(s->x), .not_finite = r->not_finite};
     size_t i, compared = 0, others = 0;
 
     if (!find_counterpart(s, n, s->x))
@@ -216,6 +223,9 @@ static void measure_text(struct td_rescore *r, const struct scoring *s, size_t n
             continue;
         }
         r->asked++;
+        u.asked++;
+        u.nan += o == TD_SCORED_NAN;
+        u.failed += o == TD_SCORED_FAILED;
         if (o != TD_SCORED) {
             count_failure(o, x, r);
         } else if (!same_text(x, b)) {
@@ -228,6 +238,8 @@ static void measure_text(struct td_rescore *r, const struct scoring *s, size_t n
             }
         }
     }
+    u.not_finite = r->not_finite - u.not_finite;
+    note_unscored(r, &u);
     r->other += others;
     r->missing += !compared && !others;
     if (!compared)
@@ -269,7 +281,8 @@ int td_rescore_measure(const struct td_side *sides, size_t n_sides, struct td_re
         return rc;
     r->text = calloc(all.n + 1, sizeof *r->text);
     r->noise = calloc(n_sides + 1, sizeof *r->noise);
-    if (!r->text || !r->noise)
+    r->unscored = calloc(all.n + 1, sizeof *r->unscored);
+    if (!r->text || !r->noise || !r->unscored)
         rc = td_fail(err, TD_ENOMEM, "no memory to compare %zu scorings", all.n);
     for (i = 0; i < all.n && !rc; i = j) {
         for (j = i + 1; j < all.n && !strcmp(id_of(all.s[j].x), id_of(all.s[i].x));)
@@ -288,5 +301,6 @@ void td_rescore_release(struct td_rescore *r)
 {
     free(r->text);
     free(r->noise);
+    free(r->unscored);
     memset(r, 0, sizeof *r);
 }

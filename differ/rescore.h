@@ -29,6 +29,14 @@ struct td_rescore_text {
     struct td_rescore_part answer, prompt;
 };
 
+/* A text of which the candidate gave no number where the baseline did. */
+struct td_rescore_unscored {
+    const char *prompt_id;
+    size_t asked;                /* the candidate's scorings of it */
+    size_t nan, failed;          /* of these */
+    size_t not_finite;           /* positions, in all of them */
+};
+
 /* The same figures where nothing was changed. */
 struct td_rescore_noise {
     enum td_role role; int round; /* TD_BASE: the baseline's later scorings against its first */
@@ -51,6 +59,7 @@ struct td_rescore {
     struct td_rescore_place first_not_finite;
     const struct td_exchange *nan, *failed, *refused; /* the first of each outcome; NULL: none */
     size_t n_nan, n_failed, n_refused;
+    struct td_rescore_unscored *unscored; size_t n_unscored; /* by prompt id */
     size_t missing;              /* texts of the baseline that the candidate did not score */
     size_t other;                /* scorings of another text: two recordings whose answers fork */
     struct td_rescore_noise *noise; size_t n_noise;

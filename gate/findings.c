@@ -129,8 +129,9 @@ static void find_ops(const cJSON *ops, cJSON *out)
     }
 }
 
-/* An entry for each element of a list: `word`, its prompt and one more member that tells it. */
-static void find_prompts(const cJSON *list, const char *word, const char *more, cJSON *out)
+/* An entry for `word`, a prompt and one more member that tells it; counted: with how many elements of the
+ * list. Which of a prompt's answers fork may differ from run to run. */
+static void find_prompts(const cJSON *list, const char *word, const char *more, bool counted, cJSON *out)
 {
     const cJSON *x;
     char name[400];
@@ -140,7 +141,7 @@ static void find_prompts(const cJSON *list, const char *word, const char *more, 
 
         snprintf(name, sizeof name, "%s%s%.80s %.200s", word, *kind ? " " : "", kind,
                  td_json_get_str(x, "prompt_id", "?"));
-        add(out, name, 0);
+        add(out, name, counted ? td_json_get_num(out, name, 0) + 1 : 0);
     }
 }
 
@@ -164,13 +165,15 @@ static void find_damage(const cJSON *damage, cJSON *out)
     }
 }
 
-/* The share of scorings that failed or are no numbers, and of positions that are none. One that was accepted
- * does not excuse that all are. */
+/* The share of scorings that failed or are no numbers, and of positions that are none, in all and of each
+ * prompt. One that was accepted does not excuse that all are, nor that those of another prompt are. */
 static void find_unscored(const cJSON *scores, cJSON *out)
 {
     static const char *const COUNTS[] = {"nan", "failed", "not_finite"};
     const double compared = td_json_get_num(td_json_get(scores, "answers"), "comparisons", 0) +
                             td_json_get_num(td_json_get(scores, "prompts"), "comparisons", 0);
+    const cJSON *text;
+    char name[400];
     size_t i;
 
     for (i = 0; i < 3; i++) {
@@ -180,6 +183,14 @@ static void find_unscored(const cJSON *scores, cJSON *out)
         if (n > 0)
             add(out, COUNTS[i], n / all);
     }
+    cJSON_ArrayForEach(text, td_json_get(scores, "unscored"))
+        for (i = 0; i < 3; i++) {
+            const double n = td_json_get_num(text, COUNTS[i], 0);
+
+            snprintf(name, sizeof name, "%s in %.200s", COUNTS[i], td_json_get_str(text, "prompt_id", "?"));
+            if (n > 0)
+                add(out, name, n / fmax(td_json_get_num(text, "asked", 1), 1));
+        }
 }
 
 /* Shifts over their limits, of all answers or prompts and of single ones, and what is no number. */
@@ -235,13 +246,13 @@ cJSON *td_findings_of(const cJSON *report, const char *lane)
     if (strcmp(lane, "ops") == 0)
         find_ops(part, out);
     if (strcmp(lane, "tokens") == 0) {
-        find_prompts(td_json_get(part, "forks"), "fork in", NULL, out);
-        find_prompts(td_json_get(part, "unlike"), "same tokens, other", "what", out);
-        find_prompts(td_json_get(part, "lost"), "lost", "kind", out);
+        find_prompts(td_json_get(part, "forks"), "fork in", NULL, false, out);
+        find_prompts(td_json_get(part, "unlike"), "same tokens, other", "what", false, out);
+        find_prompts(td_json_get(part, "lost"), "lost", "kind", false, out);
         find_damage(td_json_get(part, "damage"), out);
     }
     if (strcmp(lane, "collapse") == 0)
-        find_prompts(td_json_get(part, "collapsed"), "collapsed", "kind", out);
+        find_prompts(td_json_get(part, "collapsed"), "collapsed", "kind", true, out);
     if (strcmp(lane, "scores") == 0)
         find_scores(report, part, out);
     if (strcmp(lane, "speed") == 0)

@@ -14,6 +14,7 @@ enum { OF_A_GROUP = 8, ENOUGH = 4 };
 struct place {
     int64_t row, column;
     double error;
+    int64_t nan, inf; /* elements */
 };
 
 /* The place of a bad op. False: it has none that would be found again. */
@@ -24,6 +25,8 @@ static bool place_of(const cJSON *op, struct place *out)
     out->row = td_json_get_i64(c, "row_at", -1);
     out->column = td_json_get_i64(c, "col_at", -1);
     out->error = td_json_get_num(c, "score", NAN);
+    out->nan = td_json_get_i64(c, "nan", 0);
+    out->inf = td_json_get_i64(c, "inf", 0);
     return out->row >= 0 && out->column >= 0 && td_json_get_i64(c, "repeats", 0) > 1 &&
            td_json_get_i64(c, "unstable", 0) == 0 && !td_json_get(c, "crash") &&
            strcmp(td_json_get_str(op, "status", ""), "ok") == 0;
@@ -35,16 +38,21 @@ static void key_of(const cJSON *op, char out[48])
              (long long)td_json_get_i64(op, "op", -1));
 }
 
+static bool is_like(double a, double b)
+{
+    return (isnan(a) && isnan(b)) || a == b || (a <= 2 * b && b <= 2 * a);
+}
+
 /* Is this where the op was worst, as an entry says in words? */
 static bool is_alike(const struct place *now, const char *words)
 {
-    long long row, column;
+    long long row, column, nan = 0, inf = 0;
     double error;
 
-    return sscanf(words, "row %18lld, column %18lld, error %lf", &row, &column, &error) == 3 &&
-           row == now->row && column == now->column &&
-           ((isnan(error) && isnan(now->error)) || now->error == error ||
-            (now->error <= 2 * error && error <= 2 * now->error));
+    return sscanf(words, "row %18lld, column %18lld, error %lf, %18lld NaN, %18lld Inf", &row, &column,
+                  &error, &nan, &inf) >= 3 &&
+           row == now->row && column == now->column && is_like(now->error, error) &&
+           is_like((double)now->nan, (double)nan) && is_like((double)now->inf, (double)inf);
 }
 
 /* ---- accepting ------------------------------------------------------------------------------- */
@@ -60,13 +68,17 @@ static int by_number(const void *a, const void *b)
 static void add_place(cJSON *out, const cJSON *op)
 {
     struct place p;
-    char key[48], words[96];
+    char key[48], words[160];
+    int n;
 
     if (!place_of(op, &p))
         return;
     key_of(op, key);
-    snprintf(words, sizeof words, "row %lld, column %lld, error %.5g", (long long)p.row,
-             (long long)p.column, p.error);
+    n = snprintf(words, sizeof words, "row %lld, column %lld, error %.5g", (long long)p.row,
+                 (long long)p.column, p.error);
+    if (p.nan || p.inf)
+        snprintf(words + n, sizeof words - (size_t)n, ", %lld NaN, %lld Inf", (long long)p.nan,
+                 (long long)p.inf);
     cJSON_AddStringToObject(out, key, words);
 }
 
@@ -111,25 +123,38 @@ cJSON *td_places_of(const cJSON *report)
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
-/* Ops that this run and an entry hold, and those of them that are alike. */
+/* Ops of an entry that this run judged as well, and those of them that are alike. */
 struct shared { int64_t all, alike; };
 
-static struct shared compare_group(const cJSON *report, const cJSON *group, const cJSON *accepted)
+/* The op of this name among the bad ones of the group; NULL: it is not bad, or was not judged. */
+static const cJSON *find_bad(const cJSON *not_ok, const cJSON *group, const char *wanted)
 {
-    struct shared s = {0, 0};
     const cJSON *op;
-    struct place p;
     char key[48];
 
-    cJSON_ArrayForEach(op, td_json_get(td_json_get(report, "ops"), "not_ok")) {
-        const char *was;
-
-        if (!td_finding_is_bad_op_of(op, group) || !place_of(op, &p))
-            continue;
+    cJSON_ArrayForEach(op, not_ok) {
         key_of(op, key);
-        was = td_json_get_str(td_json_get(accepted, "ops"), key, NULL);
-        s.all += was != NULL;
-        s.alike += was && is_alike(&p, was);
+        if (strcmp(key, wanted) == 0 && td_finding_is_bad_op_of(op, group))
+            return op;
+    }
+    return NULL;
+}
+
+/* An op that is bad no more counts against the entry, unless this run may not have judged it: a run that
+ * judges as many of the group judges the same ones. */
+static struct shared compare_group(const cJSON *report, const cJSON *group, const cJSON *accepted)
+{
+    const bool judged_again = td_json_get_num(group, "judged", 0) >= td_json_get_num(accepted, "judged", 0);
+    const cJSON *not_ok = td_json_get(td_json_get(report, "ops"), "not_ok"), *was, *op;
+    struct shared s = {0, 0};
+    struct place p;
+
+    cJSON_ArrayForEach(was, td_json_get(accepted, "ops")) {
+        op = find_bad(not_ok, group, was->string);
+        if (op && !place_of(op, &p))
+            continue;
+        s.all += op || judged_again;
+        s.alike += op && is_alike(&p, cJSON_IsString(was) ? was->valuestring : "");
     }
     return s;
 }

@@ -15,9 +15,10 @@
  * that crashed. Among the 8 is the last one, which every sample (--max-ops) holds.
  * The caller frees it. NULL: out of memory. */
 cJSON *td_places_of(const cJSON *report);
-/* Are at least half of the ops that both hold worst where they were, by half to twice as much? In each
- * group with 4 of them or more, and in the others taken together. Ops that only one of both holds say
- * nothing. */
+/* Are at least half of the accepted ops that were judged again worst where they were, by half to twice as
+ * much, with half to twice as many NaN and Inf? In each group with 4 of them or more, and in the others
+ * taken together. An op that is not bad any more counts as elsewhere, where as many ops of its group were
+ * judged as then. */
 bool td_places_agree(const cJSON *report, const cJSON *accepted);
 /* Is a typical error that belongs to this group of no weight, because a sample of the group was judged,
  * and the ops that both hold agree? The median of a few ops is another one than that of all. */

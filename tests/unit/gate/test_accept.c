@@ -265,7 +265,6 @@ static void test_damage_is_accepted_as_far_as_it_went(void **state)
     cJSON_Delete(file);
 }
 
-/* An op that crashed is a finding of its own beside an accepted error. */
 /* A report whose lane scores regressed: of 8 scorings, and of 200 positions, so many gave no number. */
 static cJSON *scores_of(int failed, int nan, int not_finite)
 {
@@ -300,6 +299,44 @@ static void test_one_failure_does_not_excuse_all(void **state)
     }
 }
 
+/* A report whose lane regressed, with this in it. */
+static cJSON *lane_report(const char *lane, const char *part)
+{
+    char text[3000];
+
+    snprintf(text, sizeof text,
+             "{\"schema\":\"tapedeck-report-3\",\"tool\":\"t\",\"verdict\":\"regressed\",\"exit\":1,\"headline\":\"WORSE\","
+             "\"cause\":null,\"line\":\"verdict: regressed\",\"fixtures\":[{\"role\":\"baseline\",\"dir\":\"fx\",\"id\":\"abc\"}],"
+             "\"lanes\":{\"%s\":{\"asked\":true,\"verdict\":\"regressed\",\"headline\":\"bad\",\"notes\":[]}},\"absent\":[],\"accepted\":[],"
+             "\"%s\":%s}",
+             lane, lane, part);
+    return parse(text);
+}
+
+/* Failed scorings of other prompts, and more collapsed answers to the same one, are other faults. */
+static void test_prompts_and_answers_are_counted(void **state)
+{
+    static const struct { const char *lane, *accepted, *other; } CASES[] = {
+        {"scores", "{\"recorded\":4,\"failed\":2,\"unscored\":[{\"prompt_id\":\"a\",\"asked\":1,\"failed\":1},{\"prompt_id\":\"b\",\"asked\":1,\"failed\":1}]}",
+         "{\"recorded\":4,\"failed\":2,\"unscored\":[{\"prompt_id\":\"a\",\"asked\":1,\"failed\":1},{\"prompt_id\":\"c\",\"asked\":1,\"failed\":1}]}"},
+        {"scores", "{\"recorded\":4,\"nan\":1,\"unscored\":[{\"prompt_id\":\"a\",\"asked\":3,\"nan\":1}]}",
+         "{\"recorded\":4,\"nan\":1,\"unscored\":[{\"prompt_id\":\"a\",\"asked\":1,\"nan\":1}]}"},
+        {"collapse", "{\"collapsed\":[{\"prompt_id\":\"a\",\"kind\":\"nan\"}]}",
+         "{\"collapsed\":[{\"prompt_id\":\"a\",\"kind\":\"nan\"},{\"prompt_id\":\"a\",\"kind\":\"nan\"},{\"prompt_id\":\"a\",\"kind\":\"nan\"}]}"}};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        cJSON *report = lane_report(CASES[i].lane, CASES[i].accepted), *file = accepted_of(report, TODAY + 10);
+
+        cJSON_Delete(report);
+        assert_int_equal(exit_with(file, TODAY, lane_report(CASES[i].lane, CASES[i].accepted)), 0);
+        assert_int_equal(exit_with(file, TODAY, lane_report(CASES[i].lane, CASES[i].other)), 1);
+        cJSON_Delete(file);
+    }
+}
+
+/* An op that crashed is a finding of its own beside an accepted error. */
 static void test_a_crash_is_no_error(void **state)
 {
     cJSON *file = accept_file(), *report = report_of("20.5", "a", NOTE);
@@ -491,7 +528,9 @@ int main(void)
         cmocka_unit_test(test_a_sample_lacks_what_is_rare),
         cmocka_unit_test(test_less_than_half_is_another_fault_but_in_speed),
         cmocka_unit_test(test_damage_is_accepted_as_far_as_it_went),
-        cmocka_unit_test(test_one_failure_does_not_excuse_all), cmocka_unit_test(test_a_crash_is_no_error),
+        cmocka_unit_test(test_one_failure_does_not_excuse_all),
+        cmocka_unit_test(test_prompts_and_answers_are_counted),
+        cmocka_unit_test(test_a_crash_is_no_error),
         cmocka_unit_test(test_what_was_not_seen_cannot_be_accepted),
         cmocka_unit_test(test_dates),
         cmocka_unit_test(test_a_sentence_without_its_numbers),

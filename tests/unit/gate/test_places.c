@@ -95,7 +95,31 @@ static void test_samples_share_an_op(void **state)
     places = td_places_of(report);
     cJSON_Delete(report);
     assert_true(agree(report_of(40, 1, 40, SOUND), places));
-    assert_true(agree(report_of(39, 1, 0, SOUND), places)); /* none in common */
+    assert_false(agree(report_of(39, 1, 0, SOUND), places)); /* the one of then is bad no more */
+    cJSON_Delete(places);
+}
+
+/* The same number of other ops; as many NaN in each op, or many more. */
+static void test_other_ops_and_other_counts(void **state)
+{
+    struct td_buf ops = TD_BUF_INIT(1 << 20);
+    cJSON *report = report_of(40, 2, 40, SOUND), *places = td_places_of(report);
+
+    (void)state;
+    assert_true(agree(report, places));
+    add_ops(&ops, "a", 0, 40, 2, 40, 40, SOUND);
+    add_ops(&ops, "b", 0, 40, 2, 40, 40, SOUND);
+    assert_false(agree(report_with(&ops, 20), places));
+    assert_true(agree(report_with(&ops, 10), places)); /* a sample, which may lack those of then */
+    td_buf_release(&ops);
+    cJSON_Delete(places);
+    report = report_of(40, 1, 40, SOUND ",\"nan\":1,\"inf\":0");
+    places = td_places_of(report);
+    assert_string_equal(td_json_get_str(ops_of(places), "c2c93388:39", ""), "row 0, column 39, error 20, 1 NaN, 0 Inf");
+    assert_true(agree(report, places));
+    assert_true(agree(report_of(40, 1, 40, SOUND ",\"nan\":2"), places));
+    assert_false(agree(report_of(40, 1, 40, SOUND ",\"nan\":640"), places));
+    assert_false(agree(report_of(40, 1, 40, SOUND), places));
     cJSON_Delete(places);
 }
 
@@ -130,9 +154,11 @@ static void test_errors_of_the_same_ops(void **state)
     (void)state;
     cJSON_Delete(report);
     add_ops(&ops, "a", 0, 40, 1, 40, 0, SOUND);
+    add_ops(&ops, "b", 0, 40, 1, 40, 40, SOUND);
     assert_false(agree(report_with(&ops, 40), places));
     td_buf_clear(&ops);
     add_ops(&ops, "a", 0, 40, 1, 40, 20, SOUND);
+    add_ops(&ops, "b", 0, 40, 1, 40, 40, SOUND);
     assert_true(agree(report_with(&ops, 40), places));
     td_buf_release(&ops);
     cJSON_Delete(places);
@@ -165,6 +191,7 @@ int main(void)
         cmocka_unit_test(test_samples_share_an_op),
         cmocka_unit_test(test_errors_of_the_same_ops),
         cmocka_unit_test(test_a_sample_is_told_by_its_ops),
+        cmocka_unit_test(test_other_ops_and_other_counts),
         cmocka_unit_test(test_what_does_not_repeat_has_no_place),
     };
 
