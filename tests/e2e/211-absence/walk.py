@@ -317,6 +317,12 @@ def case_requests():
     rewrite("part-planless", lambda r: [r] if r["prompt_id"] != "one" or r["repeat"] == 0 else [])
     rewrite("part-planless", lambda r: [r] if r.get("repeat", 0) < 2 else [])
     assert absent("requests", base, "part-planless") == "inconclusive"
+    for name, ids in {"renamed-all": ("one", "two", "three"), "renamed-one": ("one",), "renamed-two": ("one", "two")}.items():
+        rewrite(copy(new, name), answers(lambda r: r["prompt_id"] in ids and r.update(prompt_id=r["prompt_id"] + "-other")))
+        report = differ(base, name)
+        found = [(a["seen"], a["planned"]) for a in report["absent"] if a["what"] == "requests"]
+        assert report["verdict"] != "pass", name
+        assert len(ids) == 3 or found and all(planned - seen == 2 * len(ids) for seen, planned in found), (name, report["absent"])
     return absent("requests", base, "part")
 
 
@@ -343,6 +349,10 @@ def case_token_ids():
     rewrite(copy(new, "idless"), without("token_ids", "ids_complete"))
     assert absent("token_ids", base, "idless") == "inconclusive"
     assert differ("idless", copy("idless", "idless-too"))["verdict"] == "pass" # the baseline has none either
+    for name, change in {"id-incomplete": lambda r: r.update(ids_complete=False),
+                         "id-missing": lambda r: r.update(ids_complete=False, ids_missing=1, token_ids=r["token_ids"][:-1] + [-1]),
+                         "id-unmarked": lambda r: r.update(token_ids=[-1] + r["token_ids"][1:])}.items():
+        assert absent("token_ids", base, rewrite(copy(new, name), answers(change))) == "inconclusive", name
     replay(base, "ids-refused", server=("--fault", "refuse", "--refuse", "return_token_ids,return_tokens_as_token_ids"))
     return absent("token_ids", base, "ids-refused")
 
@@ -364,6 +374,12 @@ def case_logprobs():
     rewrite(copy(base, "varied"), vary)
     rewrite(copy(new, "zeros"), zero)
     assert absent("logprobs", "varied", "zeros", "--lanes", "collapse") == "inconclusive"
+    for name, at in {"logprob-missing": [3], "logprobs-of-half": [0, 2, 4, 6]}.items():
+        def lose(r):
+            r["logprobs"] = ["-Infinity" if i in at else v for i, v in enumerate(r["logprobs"])]
+            r["logprobs_missing"] = len(at)
+        rewrite(copy(new, name), answers(lose))
+        assert absent("logprobs", base, name) == "inconclusive", name
     return absent("logprobs", base, "flat")
 
 
