@@ -66,7 +66,7 @@ static bool read_own(const struct td_gpu_adapter *a, const struct td_gpu_values 
     if (!td_gpu_is_size(w->m) || !td_gpu_is_size(w->n) || !td_gpu_is_size(w->k))
         return false;
     w->whole = true;
-    w->rounding = strcmp(row->rounding, "weight") ? row->rounding : strcmp(row->type, "F16") ? "weight-bf16" : "weight-f16";
+    w->rounding = td_own_rounding(row->rounding, strcmp(row->type, "F16") != 0);
     td_gpu_work_add(w, v, "a", row->type, 2, w->m, w->k);
     if (w->n_op != 1 || !set_stride(w, 0, size_of(a, v, "lda", w->k)) ||
         !(row->kind->quantised ? read_gptq(row, v, w) : read_gemm(row, v, w)))

@@ -11,18 +11,28 @@ static const struct td_own_kind kinds[] = {
      .roles = {"a", "w", "bias"},
      .n_needed = 2,
      .layouts = {"nk", "kn"},
-     .roundings = {"none"}},
+     .roundings = {"none", "bias-after"}},
     {.name = "gptq_gemm",
      .roles = {"a", "qweight", "scales", "qzeros", "g_idx", "bias"},
      .n_needed = 3,
      .layouts = {"gptq", "unknown"},
-     .roundings = {"none", "weight", "weight-f16", "weight-bf16", "uint8-token"},
+     .roundings = {"none", "weight", "weight-f16", "weight-bf16", "uint8-token", "bias-after",
+                   "weight+bias-after", "weight-f16+bias-after", "weight-bf16+bias-after"},
      .quantised = true},
 };
 
 const struct td_own_kind *td_own_kind_at(int i)
 {
     return i >= 0 && (size_t)i < sizeof kinds / sizeof *kinds ? &kinds[i] : NULL;
+}
+
+const char *td_own_rounding(const char *rounding, bool bf16)
+{
+    if (!strcmp(rounding, "weight"))
+        return bf16 ? "weight-bf16" : "weight-f16";
+    if (!strcmp(rounding, "weight+bias-after"))
+        return bf16 ? "weight-bf16+bias-after" : "weight-f16+bias-after";
+    return rounding;
 }
 
 int td_own_kind_role(const struct td_own_kind *kind, const char *role)

@@ -16,12 +16,14 @@ struct td_own_kind {
     const char *roles[TD_OWN_ROLES + 1]; /* of the inputs; "a" first, then the weight */
     int n_needed;                     /* so many of the first roles must be given */
     const char *layouts[4];           /* how W lies */
-    const char *roundings[6];
+    const char *roundings[10];
     bool quantised;                   /* bits, group_size and zero_offset */
 };
 
 /* The kinds that a section may have; NULL after the last. */
 const struct td_own_kind *td_own_kind_at(int i);
+/* What a kernel declares of an op whose A has this type: "weight" is to A's type. Static. */
+const char *td_own_rounding(const char *rounding, bool bf16);
 /* The place of a role among those of the kind, -1: none. */
 int td_own_kind_role(const struct td_own_kind *kind, const char *role);
 

@@ -27,6 +27,8 @@ static void multiply_rows(const struct td_gemm *x, double *a, double *w, struct 
         td_ggml_split_row(x->w_dtype, x->w + (size_t)(n * x->ldw) * td_dtype_size(x->w_dtype), x->k, w, NULL);
         td_rowdot(&(struct td_rowdot){x->k, x->m, w, w, a, a, ref->r0 + n, NULL, ref->mag + n, x->n});
     }
+    if (x->bias_after)
+        td_op_ref_allow_rounding(ref, x->c_dtype);
     td_op_ref_add_bias(ref, x->bias);
 }
 
@@ -39,7 +41,8 @@ static int compute_gemm_reference(const struct td_op_call *op, struct td_op_ref 
     memset(ref, 0, sizeof *ref);
     if ((rc = td_gemm_of(op, &x, err)) || (rc = td_op_ref_new(ref, x.m, x.n, x.k, false, err)))
         return rc;
-    if ((rc = td_memory_room((uint64_t)(x.m + 1) * (uint64_t)x.k * sizeof *a, "the reference of a gemm", err))) {
+    if ((x.bias_after && (rc = td_op_ref_new_slack(ref, err))) ||
+        (rc = td_memory_room((uint64_t)(x.m + 1) * (uint64_t)x.k * sizeof *a, "the reference of a gemm", err))) {
         td_op_ref_release(ref);
         return rc;
     }

@@ -3,7 +3,8 @@
  *
  * Attributes: m n k, trans_b 1 (W as a checkpoint has it). Tensors, each F16, BF16 or F32: a [m, k],
  * w [n, k], optional bias [n], c [m, n]; rows of a, w and c lie lda, ldw, ldc elements apart. NaN or
- * Inf in a row of A gives NaN or Inf in that row of C alone. */
+ * Inf in a row of A gives NaN or Inf in that row of C alone. Roundings (act_rounding): none;
+ * bias-after (op_rounding.h). */
 #ifndef TD_KERNELS_OPS_GEMM_OP_H
 #define TD_KERNELS_OPS_GEMM_OP_H
 
@@ -15,6 +16,7 @@ struct td_gemm {
     const unsigned char *a, *w;
     unsigned char *c;                /* NULL: no memory for C yet */
     const struct td_tensor *bias;    /* NULL: none */
+    bool bias_after;                 /* there is one, and it is added to the rounded product */
 };
 
 /* Check everything and fill *x, which borrows from op. TD_EINVAL; TD_EUNSUPPORTED: this version does not

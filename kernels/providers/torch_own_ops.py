@@ -113,8 +113,9 @@ class Own(torch_gpu_ops.Plan):
         self.refuse_unknown_arguments()
 
     def declared_rounding(self):
-        half = {"F16": "weight-f16", "BF16": "weight-bf16"}
-        return half.get(self.op.get("a").dtype, "none") if self.row["rounding"] == "weight" else self.row["rounding"]
+        """"weight" is to A's type."""
+        words = self.row["rounding"].split("+")
+        return "+".join("weight-" + self.op.get("a").dtype.lower() if w == "weight" else w for w in words)
 
     def refuse_unknown_arguments(self):
         row, known = self.row, set(self.arg.values()) | {f["arg"] for f in self.row["fixed"]}

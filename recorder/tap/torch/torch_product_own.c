@@ -183,8 +183,6 @@ bool tap_torch_product_own(const struct tap_torch_meaning *m, const td_torch_val
 
     if (!is_half(dtype) || !fixed_hold(m, stack))
         return false;
-    w->rounding = strcmp(own->rounding, "weight") ? own->rounding
-                  : !strcmp(dtype, "BF16")        ? "weight-bf16"
-                                                  : "weight-f16";
+    w->rounding = td_own_rounding(own->rounding, !strcmp(dtype, "BF16"));
     return own->kind->quantised ? read_gptq(m, stack, w) : read_gemm(m, stack, w);
 }

@@ -123,6 +123,29 @@ static void a_declared_order_is_judged_by_its_own(void **state)
     check_product(&(struct gptq_form){TD_DT_F16, TD_DT_F16, "bias-after", true, false, 4, 256});
 }
 
+static void plain_floats_have_it_too(void **state)
+{
+    const struct td_op_kind *kind = td_op_kind_find("gemm");
+    struct td_op_ref plain, declared;
+    struct op_case t;
+
+    (void)state;
+    case_gemm(&t, TD_DT_BF16, M, N, 64, true, 0, true);
+    assert_int_equal(kind->reference(&t.op, &plain, NULL), 0);
+    oppose(&t.op, &plain);
+    td_op_ref_release(&plain);
+    assert_int_equal(kind->reference(&t.op, &plain, NULL), 0);
+    strcpy(t.op.act_rounding, "bias-after");
+    assert_int_equal(kind->reference(&t.op, &declared, NULL), 0);
+    compute(&t.op, &plain, 1);
+    assert_true(score_of(&t.op, &declared) <= 1.01 && score_of(&t.op, &plain) > 8);
+    compute(&t.op, &plain, 0);
+    assert_true(score_of(&t.op, &declared) > 50);
+    td_op_ref_release(&plain);
+    td_op_ref_release(&declared);
+    op_case_release(&t);
+}
+
 static void without_a_bias_nothing_is_excused(void **state)
 {
     static const struct gptq_form f = {TD_DT_F16, TD_DT_F16, "weight-f16+bias-after", false, false, 4, 64};
@@ -197,6 +220,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(declarations_are_read),
         cmocka_unit_test(a_declared_order_is_judged_by_its_own),
+        cmocka_unit_test(plain_floats_have_it_too),
         cmocka_unit_test(without_a_bias_nothing_is_excused),
         cmocka_unit_test(experts_have_it_too),
         cmocka_unit_test(ops_of_one_weight_are_joined),

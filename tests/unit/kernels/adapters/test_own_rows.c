@@ -70,6 +70,12 @@ static void test_defaults(void **state)
     assert_int_equal(row->zero_offset.value, 1);
     assert_false(row->group_size.given);
     assert_string_equal(row->rounding, "none");
+    row = one_row(GPTQ "rounding = weight+bias-after\n");
+    assert_string_equal(td_own_rounding(row->rounding, true), "weight-bf16+bias-after");
+    assert_string_equal(td_own_rounding(row->rounding, false), "weight-f16+bias-after");
+    assert_string_equal(td_own_rounding("bias-after", true), "bias-after");
+    row = one_row(GEMM "rounding = bias-after\n");
+    assert_string_equal(row->rounding, "bias-after");
     row = one_row(GEMM);
     assert_string_equal(row->layout, "nk");
     assert_string_equal(row->out, "");
