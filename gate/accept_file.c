@@ -12,11 +12,15 @@
 #include <unistd.h>
 
 #include "common/fs.h"
+#include "common/log.h"
 #include "common/outfile.h"
+#include "gate/run.h"
 
 #define DAY_S 86400
 #define FILE_MAX ((size_t)4 << 20)
 #define ENTRIES_MAX 1000
+#define LOCK_MS 5000
+#define LOCK_STEP_MS 20
 #define DEFAULT_NAME "tapedeck.accepted.json"
 
 /* ---- dates ----------------------------------------------------------------------------------- */
@@ -205,8 +209,23 @@ static int save(const char *path, const cJSON *file, struct td_error *err)
     return rc;
 }
 
+/* False: it is not ours after LOCK_MS, or a signal came. */
+static bool wait_for_lock(int fd)
+{
+    int ms = 0;
+
+    while (flock(fd, LOCK_EX | LOCK_NB)) {
+        if (ms >= LOCK_MS || td_gate_signal)
+            return false;
+        usleep(LOCK_STEP_MS * 1000);
+        ms += LOCK_STEP_MS;
+    }
+    return true;
+}
+
 /* Keep other gates from the file while this one adds to it: its folder is locked, for the file itself
- * is replaced. Returns a descriptor to close; < 0: the folder cannot be locked. */
+ * is replaced. A script may hold that lock around gate ("flock . gate ..."), so it is not waited for
+ * without end. Returns a descriptor to close; < 0: the folder is not locked. */
 static int lock_folder(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -215,7 +234,9 @@ static int lock_folder(const char *path)
 
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
     fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0 && flock(fd, LOCK_EX)) {
+    if (fd >= 0 && !wait_for_lock(fd)) {
+        td_log(TD_LOG_WARN, "gate", "%s: another program holds a lock on the folder of %s: gate adds to the "
+                                    "file without one", folder, path);
         close(fd);
         fd = -1;
     }
@@ -226,8 +247,9 @@ int td_accept_extend(const char *path, const cJSON *entries, struct td_error *er
 {
     const int lock = lock_folder(path);
     const cJSON *entry;
-    cJSON *file;
-    int rc = td_accept_load(path, &file, err);
+    cJSON *file = NULL;
+    int rc = td_gate_signal ? td_fail(err, TD_EINTR, "interrupted: nothing was added to %s", path)
+                            : td_accept_load(path, &file, err);
 
     if (!rc) {
         cJSON_ArrayForEach(entry, entries)

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/hash.h"
+
 /* Note a finding; of two with one name the larger figure counts. NaN is beyond all measure. */
 static void add(cJSON *findings, const char *name, double figure)
 {
@@ -29,6 +31,20 @@ static double larger(double a, double b)
 
 #define SHARE ", share of bad ops"
 #define TYPICAL ", typical error"
+
+/* A prompt's or a layer's name as part of a finding's: a long one is cut, and its hash stands for what is
+ * missing. */
+static const char *name_of(const cJSON *x, const char *key, char out[240])
+{
+    const char *name = td_json_get_str(x, key, "?");
+    const size_t n = strlen(name);
+
+    if (n <= 200)
+        snprintf(out, 240, "%s", name);
+    else
+        snprintf(out, 240, "%.200s... %016llx", name, (unsigned long long)td_hash64(name, n));
+    return out;
+}
 
 static const struct { const char *name, *count; } WAYS[] = {{", NaN", "nan"}, {", Inf", "inf"}, {", unstable", NULL}};
 
@@ -103,7 +119,7 @@ static void find_bad_ops(const cJSON *not_ok, const cJSON *group, const char *gr
 static void find_ops(const cJSON *ops, cJSON *out)
 {
     const cJSON *x;
-    char name[400], share[500];
+    char name[400], share[500], id[240];
 
     cJSON_ArrayForEach(x, td_json_get(ops, "groups")) {
         const double bad = td_json_get_num(x, "bad", 0), judged = td_json_get_num(x, "judged", 0);
@@ -123,8 +139,8 @@ static void find_ops(const cJSON *ops, cJSON *out)
 
         if (strcmp(status, "ok") == 0)
             continue;
-        snprintf(name, sizeof name, "%.80s %.40s in %.200s", td_json_get_str(x, "kind", "?"), status,
-                 td_json_get_str(x, "layer", "?"));
+        snprintf(name, sizeof name, "%.80s %.40s in %s", td_json_get_str(x, "kind", "?"), status,
+                 name_of(x, "layer", id));
         add(out, name, 0);
     }
 }
@@ -134,13 +150,13 @@ static void find_ops(const cJSON *ops, cJSON *out)
 static void find_prompts(const cJSON *list, const char *word, const char *more, bool counted, cJSON *out)
 {
     const cJSON *x;
-    char name[400];
+    char name[400], id[240];
 
     cJSON_ArrayForEach(x, list) {
         const char *kind = more ? td_json_get_str(x, more, "?") : "";
 
-        snprintf(name, sizeof name, "%s%s%.80s %.200s", word, *kind ? " " : "", kind,
-                 td_json_get_str(x, "prompt_id", "?"));
+        snprintf(name, sizeof name, "%s%s%.80s %s", word, *kind ? " " : "", kind,
+                 name_of(x, "prompt_id", id));
         add(out, name, counted ? td_json_get_num(out, name, 0) + 1 : 0);
     }
 }
@@ -173,7 +189,7 @@ static void find_unscored(const cJSON *scores, cJSON *out)
     const double compared = td_json_get_num(td_json_get(scores, "answers"), "comparisons", 0) +
                             td_json_get_num(td_json_get(scores, "prompts"), "comparisons", 0);
     const cJSON *text;
-    char name[400];
+    char name[400], id[240];
     size_t i;
 
     for (i = 0; i < 3; i++) {
@@ -187,7 +203,7 @@ static void find_unscored(const cJSON *scores, cJSON *out)
         for (i = 0; i < 3; i++) {
             const double n = td_json_get_num(text, COUNTS[i], 0);
 
-            snprintf(name, sizeof name, "%s in %.200s", COUNTS[i], td_json_get_str(text, "prompt_id", "?"));
+            snprintf(name, sizeof name, "%s in %s", COUNTS[i], name_of(text, "prompt_id", id));
             if (n > 0)
                 add(out, name, n / fmax(td_json_get_num(text, "asked", 1), 1));
         }
@@ -199,7 +215,7 @@ static void find_scores(const cJSON *report, const cJSON *scores, cJSON *out)
     static const struct { const char *all, *one; } PARTS[] = {{"answers", "answer"},
                                                                {"prompts", "prompt"}};
     const cJSON *limits = td_json_get(td_json_get(report, "policy"), "scores"), *text;
-    char name[400];
+    char name[400], id[240];
     double shift, apart;
     size_t i;
 
@@ -213,8 +229,7 @@ static void find_scores(const cJSON *report, const cJSON *scores, cJSON *out)
         if (fabs(shift) > td_json_get_num(limits, "nll_max", 0))
             add(out, name, fabs(shift));
         cJSON_ArrayForEach(text, td_json_get(scores, "texts")) {
-            snprintf(name, sizeof name, "%s %.200s", PARTS[i].one,
-                     td_json_get_str(text, "prompt_id", "?"));
+            snprintf(name, sizeof name, "%s %s", PARTS[i].one, name_of(text, "prompt_id", id));
             shift = td_json_get_num(td_json_get(text, PARTS[i].one), "nll_shift", 0);
             if (fabs(shift) > td_json_get_num(limits, "text_nll_max", 0))
                 add(out, name, fabs(shift));

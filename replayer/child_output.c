@@ -6,12 +6,15 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/clock.h"
 #include "common/hash.h"
+#include "common/hidden.h"
 #include "common/log.h"
+#include "format/redact_words.h"
 
 #define READ_BYTES 4096
 
@@ -65,6 +68,21 @@ static bool names_assertion(const char *line)
     return strstr(line, "Assert") || strstr(line, "ASSERT") || strstr(line, "assert");
 }
 
+/* A build may print its keys: what has the form or the name of one, and what is hidden in all that this
+ * program shows. The line goes to the disk as well, as an op's reason. */
+static void hide_secrets(struct td_child_output *o)
+{
+    char *shown;
+
+    td_redact_text(o->line, o->len);
+    shown = td_hidden_copy(o->line, o->len);
+    if (shown)
+        memcpy(o->line, shown, o->len + 1);
+    else
+        snprintf(o->line, sizeof o->line, "(out of memory)");
+    free(shown);
+}
+
 static void end_line(struct td_child_output *o)
 {
     bool assertion;
@@ -74,6 +92,7 @@ static void end_line(struct td_child_output *o)
     o->line[o->len] = '\0';
     if (!o->len)
         return;
+    hide_secrets(o);
     show_line(o, o->line, o->len);
     assertion = names_assertion(o->line);
     if (assertion || !o->is_assertion) {

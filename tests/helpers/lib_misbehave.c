@@ -5,6 +5,7 @@
  * TD_MISBEHAVE=<word>; any other word: right
  *   null, abort, exit, hang   end or stop the process
  *   assert                    write a failed assertion and more lines to stderr, then abort
+ *   keys                      write HF_TOKEN and others to stderr, then abort
  *   overread                  read behind qweight
  *   overwrite                 write behind c
  *   scribble                  write into a
@@ -64,6 +65,10 @@ static void before(const struct td_gptq_gemm_args *x, const char *how)
         abort();
     if (!strcmp(how, "assert")) {
         fprintf(stderr, "loading\nmisbehave.c:1: Assertion `m == 0' failed.\nbacktrace: none\n");
+        abort();
+    }
+    if (!strcmp(how, "keys")) {
+        fprintf(stderr, "Assertion failed: token <%s> api_key=canary-env-2 Bearer canary-env-3abcdefgh\n", getenv("HF_TOKEN"));
         abort();
     }
     if (!strcmp(how, "killed"))

@@ -313,7 +313,10 @@ static cJSON *lane_report(const char *lane, const char *part)
     return parse(text);
 }
 
-/* Failed scorings of other prompts, and more collapsed answers to the same one, are other faults. */
+#define TEN "0123456789"
+#define LONG TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN
+
+/* Failed scorings of other prompts, also with long names, and more collapsed answers to the same one, are other faults. */
 static void test_prompts_and_answers_are_counted(void **state)
 {
     static const struct { const char *lane, *accepted, *other; } CASES[] = {
@@ -321,6 +324,7 @@ static void test_prompts_and_answers_are_counted(void **state)
          "{\"recorded\":4,\"failed\":2,\"unscored\":[{\"prompt_id\":\"a\",\"asked\":1,\"failed\":1},{\"prompt_id\":\"c\",\"asked\":1,\"failed\":1}]}"},
         {"scores", "{\"recorded\":4,\"nan\":1,\"unscored\":[{\"prompt_id\":\"a\",\"asked\":3,\"nan\":1}]}",
          "{\"recorded\":4,\"nan\":1,\"unscored\":[{\"prompt_id\":\"a\",\"asked\":1,\"nan\":1}]}"},
+        {"collapse", "{\"collapsed\":[{\"prompt_id\":\"" LONG "a\",\"kind\":\"nan\"}]}", "{\"collapsed\":[{\"prompt_id\":\"" LONG "b\",\"kind\":\"nan\"}]}"},
         {"collapse", "{\"collapsed\":[{\"prompt_id\":\"a\",\"kind\":\"nan\"}]}",
          "{\"collapsed\":[{\"prompt_id\":\"a\",\"kind\":\"nan\"},{\"prompt_id\":\"a\",\"kind\":\"nan\"},{\"prompt_id\":\"a\",\"kind\":\"nan\"}]}"}};
     size_t i;
