@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/clean.h"
 #include "common/number_words.h"
 #include "format/coverage.h"
 #include "wire/collapse.h"
@@ -139,15 +140,25 @@ static struct td_coverage coverage_of(const struct td_tap_client_state *ops)
                                 .graphs = ops->graphs - ops->graphs_read};
 }
 
+/* Print a sentence with a name of the server's process, which may hold anything. */
+static void print_named(FILE *to, const char *before, const char *name, const char *behind)
+{
+    struct td_buf clean = TD_BUF_INIT(1 << 14);
+
+    td_clean_line(name, 500, &clean);
+    fprintf(to, "%s%s%s", before, td_buf_str(&clean), behind);
+    td_buf_release(&clean);
+}
+
 static void print_unknown_layouts(const struct td_tap_client_state *ops, FILE *to)
 {
-    if (ops->ops_layout_unknown)
-        fprintf(to,
-                "weights  the layout of those of %lld ops is unknown (%s). These ops are recorded "
-                "with the server's bytes, and cannot be replayed\n"
+    if (!ops->ops_layout_unknown)
+        return;
+    fprintf(to, "weights  the layout of those of %lld ops is unknown", (long long)ops->ops_layout_unknown);
+    print_named(to, " (", ops->unknown_layout,
+                "). These ops are recorded with the server's bytes, and cannot be replayed\n"
                 "         To replay them, start the server with the tap in it (--run, --tap-env), "
-                "and name its model (--checkpoint)\n",
-                (long long)ops->ops_layout_unknown, ops->unknown_layout);
+                "and name its model (--checkpoint)\n");
 }
 
 static void print_graphs(const struct td_tap_client_state *ops, FILE *to)
@@ -182,19 +193,20 @@ static void print_launches(const struct td_tap_client_state *ops, FILE *to)
                 "%lld (%.1f %%)\n",
                 (long long)ops->launches, (long long)gemms, (long long)ops->gemms,
                 100.0 * (double)ops->gemms / (double)gemms);
-    if (ops->gemms_other)
-        fprintf(to, "         not read, counted by name: %lld, most of all %s\n",
-                (long long)ops->gemms_other, ops->other);
+    if (ops->gemms_other) {
+        fprintf(to, "         not read, counted by name: %lld", (long long)ops->gemms_other);
+        print_named(to, ", most of all ", ops->other, "\n");
+    }
     print_graphs(ops, to);
 }
 
 static void print_operators(const struct td_tap_client_state *ops, FILE *to)
 {
-    if (ops->operators)
-        fprintf(to,
-                "torch    calls of operators that are counted by name and not recorded: %lld, most "
-                "of all %s (fixture show -a)\n",
-                (long long)ops->operator_calls, ops->most_called);
+    if (!ops->operators)
+        return;
+    fprintf(to, "torch    calls of operators that are counted by name and not recorded: %lld",
+            (long long)ops->operator_calls);
+    print_named(to, ", most of all ", ops->most_called, " (fixture show -a)\n");
 }
 
 static void print_ops(const struct td_tap_client_state *ops, bool all, FILE *to)
@@ -230,7 +242,7 @@ void td_recording_summary_print(struct td_recording_summary *s, size_t prompts,
     print_phase(&s->phase[TD_PHASE_TIMED], "timed", prompts, to);
     print_phase(&s->phase[TD_PHASE_TAPPED], "tapped", prompts, to);
     if (!ops) {
-        fprintf(to, "ops      none: %s\n", no_tap);
+        print_named(to, "ops      none: ", no_tap, "\n");
         return;
     }
     print_ops(ops, all, to);

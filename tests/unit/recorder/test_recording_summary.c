@@ -66,6 +66,13 @@ static void what_is_missing_is_said_with_the_next_step(void **state)
     strcpy(some.other, "machete");
     expect(&some, "; 45.0 % of the GEMMs that were seen", true); /* 90 of 200 */
     expect(&some, "not read, counted by name: 100, most of all machete", true);
+    strcpy(some.other, "gemm\nverdict: pass ##vso[task]\x1b[31m"); /* names are the server's */
+    strcpy(some.unknown_layout, "##[error]x\r");
+    some.operators = some.operator_calls = 3;
+    strcpy(some.most_called, "a\n::error::b");
+    expect(&some, "most of all gemm\\nverdict: pass \\x23#vso[task]\\x1b[31m\n", true);
+    expect(&some, "is unknown (\\x23#[error]x\\x0d)", true);
+    expect(&some, "most of all a\\n::error::b (fixture", true);
     expect(&some, "graphs", false);
     some.graphs = 7, some.graphs_read = 5;
     expect(&some, "5 launched that were read", true);
