@@ -25,6 +25,8 @@ MIB = int(sys.argv[3])
 SIZE = MIB << 20
 NO_ROOM = "--max-memory SIZE allows more"
 STREAM = NO_ROOM if MIB < 16 else "a stream may hold" # of frames: more than 16 MiB are refused by the ratio
+BLOB = NO_ROOM if MIB < 16 else "no valid blob header" # 4 GiB are the largest
+OUTPUT = NO_ROOM if MIB < 16 else "more than a child takes"
 KIND = {"exchanges": 2, "steps": 3, "ops": 4, "ledger": 5}
 OP = {"op": 0, "step": 0, "kind": "gptq_gemm", "layer": "l", "attrs": {"m": 1, "n": 8, "k": 8}, "impl": {"symbol": "f"}}
 
@@ -104,7 +106,7 @@ def expansions():
 
 def blobs():
     for name, encoding in (("blob-of-zeros", 1), ("planes-of-zeros", 2)):
-        f = Fixture(name, f"export: {NO_ROOM}")
+        f = Fixture(name, f"export: {BLOB}")
         b = zeros(SIZE * 32, encoding)
         f.put("blobs.pack", pack([b]), True, 1)
         f.ops({**OP, "in": [tensor("a", [SIZE * 16], name=b[0])], "out": tensor("c", [1, 8])})
@@ -135,7 +137,7 @@ def gemm(name, m, n, k, *expect):
 
 def sizes():
     # what the process of a build holds: the output alone, and what our kernel works in
-    gemm("gemm-of-gigabytes", 1 << 14, SIZE * 64 >> 14, 4, f"replay: {NO_ROOM}")
+    gemm("gemm-of-gigabytes", 1 << 14, SIZE * 64 >> 14, 4, f"replay: {OUTPUT}")
     gemm("gemm-that-works-in-much", SIZE * 3 >> 10, 1, 1 << 9, f"replay: {NO_ROOM}")
     big = (1 << 31) - 1
     for name, shape, strides in (("shape-overflows", [1 << 40, 1 << 40], None), ("shape-of-zero-and-2-to-80", [0, 1 << 40, 1 << 40], None),
