@@ -84,6 +84,8 @@ static void add_row(cJSON *rows, const struct td_own_row *from)
     }
     if (from->out[0])
         cJSON_AddStringToObject(row, "out", from->out);
+    if (from->type)
+        cJSON_AddStringToObject(row, "type", from->type);
     add_number(row, "bits", &from->bits);
     add_number(row, "group_size", &from->group_size);
     fixed = cJSON_AddArrayToObject(row, "fixed");

@@ -19,6 +19,13 @@ static const struct td_own_kind kinds[] = {
      .roundings = {"none", "weight", "weight-f16", "weight-bf16", "uint8-token", "bias-after",
                    "weight+bias-after", "weight-f16+bias-after", "weight-bf16+bias-after"},
      .quantised = true},
+    {.name = "scaled_mm",
+     .roles = {"a", "w", "a_scales", "w_scales", "azp_adj", "azp", "bias"},
+     .n_needed = 4,
+     .layouts = {"nk", "kn"},
+     .roundings = {"none", "sum-e8m13"},
+     .of_the_call = {"a_scales", "azp"},
+     .eight_bits = true},
 };
 
 const struct td_own_kind *td_own_kind_at(int i)
@@ -33,6 +40,16 @@ const char *td_own_rounding(const char *rounding, bool bf16)
     if (!strcmp(rounding, "weight+bias-after"))
         return bf16 ? "weight-bf16+bias-after" : "weight-f16+bias-after";
     return rounding;
+}
+
+bool td_own_kind_is_of_the_call(const struct td_own_kind *kind, int role)
+{
+    int i;
+
+    for (i = 0; role && kind->of_the_call[i]; i++)
+        if (!strcmp(kind->of_the_call[i], kind->roles[role]))
+            return true;
+    return !role;
 }
 
 int td_own_kind_role(const struct td_own_kind *kind, const char *role)

@@ -7,7 +7,7 @@
 
 #pragma GCC visibility push(hidden)
 
-#define TD_OWN_ROLES 6
+#define TD_OWN_ROLES 7
 
 /* What a section may say of a kind of op, in the words of docs/format.md. Lists end with NULL, and
  * their first word is the default. */
@@ -18,6 +18,9 @@ struct td_own_kind {
     const char *layouts[4];           /* how W lies */
     const char *roundings[10];
     bool quantised;                   /* bits, group_size and zero_offset */
+    const char *of_the_call[3];       /* inputs beside A that differ from call to call */
+    bool eight_bits;                  /* A has 8 bits: the type of a C that is returned must be said,
+                                         and no kernel is described */
 };
 
 /* The kinds that a section may have; NULL after the last. */
@@ -26,6 +29,9 @@ const struct td_own_kind *td_own_kind_at(int i);
 const char *td_own_rounding(const char *rounding, bool bf16);
 /* The place of a role among those of the kind, -1: none. */
 int td_own_kind_role(const struct td_own_kind *kind, const char *role);
+
+/* Is the role at that place an input that differs from call to call, as A does? Else a weight. */
+bool td_own_kind_is_of_the_call(const struct td_own_kind *kind, int role);
 
 #pragma GCC visibility pop
 #endif

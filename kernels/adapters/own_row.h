@@ -40,8 +40,9 @@ struct td_own_row {
     char arg[TD_OWN_ROLES][TD_OWN_WORD]; /* by role of the kind; "": not given */
     char out[TD_OWN_WORD];            /* the argument that it writes C to; "": it returns C */
     struct td_own_fixed fixed[TD_OWN_FIXED]; int n_fixed;
+    const char *type;                 /* of a C that is returned, where it is not A's; of a kernel: of A,
+                                         C and 16-bit weights. "F16"; static */
     /* Of a kernel: */
-    const char *type;                 /* of A, C and 16-bit weights, "F16"; static */
     bool adds;                        /* it adds to C, which the caller sets to zero before */
     struct td_own_param param[TD_GPU_PARAMS]; int n_params; /* name "-": not read */
 };

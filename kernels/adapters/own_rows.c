@@ -56,6 +56,8 @@ static bool check_kernel(const struct td_own_row *row, struct td_own_error *err)
     static const char *const always[] = {"c", "m", "n", "k"};
     int i;
 
+    if (row->kind->eight_bits)
+        return td_own_fail(err, "a kernel cannot be of kind %s, only an operator", row->kind->name);
     if (!row->n_params)
         return td_own_fail(err, "the section has no params");
     if (!row->type)
@@ -102,6 +104,9 @@ static bool check_operator(const struct td_own_row *row, struct td_own_error *er
     for (i = 0; i < row->kind->n_needed; i++)
         if (!row->arg[i][0])
             return td_own_fail(err, "the section has no %s", row->kind->roles[i]);
+    if (row->kind->eight_bits && !row->out[0] == !row->type)
+        return td_own_fail(err, "%s: either out names the argument that C is written to, or type says what is returned, F16 or BF16",
+                           row->kind->name);
     return check_arguments(row, err);
 }
 
@@ -229,7 +234,7 @@ static bool read_own_key(struct reader *r, const char *key, const char *value, b
         return read_fixed(r, key + 6, value);
     if (row->is_kernel && !strcmp(key, "params"))
         return td_own_read_params(row, value, r->err);
-    if (row->is_kernel && !strcmp(key, "type"))
+    if ((row->is_kernel || row->kind->eight_bits) && !strcmp(key, "type"))
         return td_own_read_word(&row->type, types, key, value, r->err);
     if (row->is_kernel && !strcmp(key, "adds")) {
         row->adds = !strcmp(value, "yes");
@@ -243,9 +248,10 @@ static bool fail_key(struct reader *r, const char *key)
 {
     char roles[80];
 
-    return td_own_fail(r->err, "\"%.40s\" is no key of %s; there are kind, layout, rounding%s, %s%s", key,
+    return td_own_fail(r->err, "\"%.40s\" is no key of %s; there are kind, layout, rounding%s%s, %s%s", key,
                        r->row->is_kernel ? "a kernel" : "an operator",
                        r->row->kind->quantised ? ", bits, group_size, zero_offset" : "",
+                       r->row->kind->eight_bits && !r->row->is_kernel ? ", type" : "",
                        r->row->is_kernel ? "params, type, adds" : "out, fixed NAME, ",
                        r->row->is_kernel ? "" : td_own_list(roles, sizeof roles, r->row->kind->roles));
 }

@@ -63,7 +63,7 @@ class Build(torch_gpu_ops.Build):
             return super().plan(op)
         if row["kind"] != op.kind:
             raise Unsupported(f"{row['name']} is of kind {row['kind']}, this op of {op.kind}")
-        return {"gemm": Gemm, "gptq_gemm": Gptq}[op.kind](self, op, row)
+        return {"gemm": Gemm, "gptq_gemm": Gptq, "scaled_mm": Scaled}[op.kind](self, op, row)
 
     def operator(self, name):
         if not self.folder:
@@ -219,3 +219,27 @@ class Gptq(Own):
         self.give("scales", self.recorded("scales"))
         self.give("qzeros", self.zeros())
         self.give("g_idx", self.g_idx())
+
+
+class Scaled(Own):
+    """Scales come as [m, 1] and [1, n], or [1, 1]; per block as they were recorded."""
+
+    def __init__(self, build, op, row):
+        super().__init__(build, op, row)
+        for role in "azp", "azp_adj":
+            if op.get(role) and role not in self.arg:
+                raise Unsupported(f"this op has an {role}, and the row of {self.name} none")
+        if "type" in row and row["type"] != op.out.dtype:
+            raise Unsupported(f"{self.name} gives {row['type']}, this op has {op.out.dtype}")
+
+    def scales(self, role, *shape):
+        x = self.recorded(role)
+        self.give(role, x.view(*shape) if len(self.op.get(role).shape) == 1 else x)
+
+    def weights(self):
+        w = self.recorded("w")
+        self.give("w", w.t() if self.row["layout"] == "kn" else w)
+        self.scales("a_scales", -1, 1)
+        self.scales("w_scales", 1, -1)
+        self.give("azp_adj", self.recorded("azp_adj"))
+        self.give("azp", self.recorded("azp"))

@@ -49,7 +49,9 @@ static void make_row(struct tap_torch_row *to, const struct td_own_row *own)
         if (own->arg[i][0])
             to->roles[n++] = (struct tap_torch_role){.arg = own->arg[i],
                                                      .role = own->kind->roles[i],
-                                                     .use = i ? TD_GPU_WEIGHT : TD_GPU_IN};
+                                                     .use = td_own_kind_is_of_the_call(own->kind, i)
+                                                                ? TD_GPU_IN
+                                                                : TD_GPU_WEIGHT};
 }
 
 static void make_rows(struct own_set *s)

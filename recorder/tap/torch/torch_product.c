@@ -205,7 +205,8 @@ static void make_rows(struct tap_torch_tensor *t, int64_t lengths[4])
     t->ndim = 2, t->sizes = lengths, t->strides = lengths + 2;
 }
 
-/* C. One that is returned has A's type, and lies nobody knows where yet. */
+/* C. One that is returned has A's type, or the one that the user says, and lies nobody knows where
+ * yet. */
 static bool add_output(const struct tap_torch_meaning *m, const td_torch_value *stack,
                        struct td_gpu_work *w)
 {
@@ -223,7 +224,9 @@ static bool add_output(const struct tap_torch_meaning *m, const td_torch_value *
     if (w->n_op == TD_GPU_OPERANDS)
         return false;
     w->op[w->n_op++] = (struct td_gpu_operand){.role = c.role,
-                                               .dtype = input_of(w)->dtype,
+                                               .dtype = m->row->own && m->row->own->type
+                                                            ? m->row->own->type
+                                                            : input_of(w)->dtype,
                                                .use = TD_GPU_OUT,
                                                .address = TAP_GPU_LATER,
                                                .ndim = 2,
@@ -258,5 +261,5 @@ uint64_t tap_torch_product_result(const struct td_gpu_work *w, td_torch_value re
         t.sizes[0] != rows_of_c(w) || t.sizes[1] != w->n || !tap_torch_is_dense(&t))
         return 0;
     dtype = tap_torch_dtype_name(t.dtype);
-    return dtype && !strcmp(dtype, input_of(w)->dtype) ? (uintptr_t)t.data : 0;
+    return dtype && !strcmp(dtype, tap_gpu_gemm_output(w)->dtype) ? (uintptr_t)t.data : 0;
 }

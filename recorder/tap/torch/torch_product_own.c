@@ -175,13 +175,37 @@ static bool read_gptq(const struct tap_torch_meaning *m, const td_torch_value *s
     return strcmp(own->layout, "gptq") || is_gptq(m, stack, w);
 }
 
+/* ---- scaled_mm ------------------------------------------------------------------------------- */
+
+/* The inputs of an output of W must lie together. */
+static bool read_scaled(const struct tap_torch_meaning *m, const td_torch_value *stack,
+                        struct td_gpu_work *w)
+{
+    const bool nk = !strcmp(m->row->own->layout, "nk");
+    struct td_gpu_operand *o = operand(w, "w");
+
+    if (!o || o->ndim != 2 || o->shape[nk ? 1 : 0] != w->k || nk != weight_lies_by_rows(m, stack))
+        return false;
+    w->n = o->shape[nk ? 0 : 1];
+    o->shape[0] = w->n;
+    o->shape[1] = o->row_stride = w->k;
+    if (!tap_torch_product_scaled_mm(m, stack, w))
+        return false;
+    w->rounding = m->row->own->rounding;
+    return true;
+}
+
 bool tap_torch_product_own(const struct tap_torch_meaning *m, const td_torch_value *stack,
                            struct td_gpu_work *w)
 {
     const struct td_own_row *own = m->row->own;
     const char *dtype = tap_gpu_gemm_operand(w, TD_GPU_IN)->dtype;
 
-    if (!is_half(dtype) || !fixed_hold(m, stack))
+    if (!fixed_hold(m, stack))
+        return false;
+    if (own->kind->eight_bits)
+        return read_scaled(m, stack, w);
+    if (!is_half(dtype))
         return false;
     w->rounding = td_own_rounding(own->rounding, !strcmp(dtype, "BF16"));
     return own->kind->quantised ? read_gptq(m, stack, w) : read_gemm(m, stack, w);

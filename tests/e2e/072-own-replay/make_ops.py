@@ -30,3 +30,16 @@ gptq("mine.act_order", "mine::w4a16_gemm", 2, 64, 128, 64, act_order=True)
 raw_ops.gemm("plain", "F16", normal("F16", 3, 64), normal("F16", 48, 64), symbol="mine::linear")
 raw_ops.gemm("plain.bias", "F16", normal("F16", 3, 64), normal("F16", 48, 64), normal("F16", 48), symbol="mine::linear")
 gptq("machete", "_C::machete_mm", 3, 128, 128, 64)
+
+
+def scaled(layer, dtype, out, m, n, k, each, **more):
+    numbers = {"F8_E4M3": lambda *s: (rng.integers(0, 0x78, s) | rng.integers(0, 2, s) << 7).astype(numpy.uint8),
+               "I8": lambda *s: rng.integers(-128, 128, s).astype(numpy.int8)}[dtype]
+    scales = [rng.uniform(0.001, 0.02, size if each else 1).astype(numpy.float32) for size in (m, n)]
+    raw_ops.scaled_mm(layer, dtype, out, numbers(m, k), numbers(n, k), *scales, symbol="mine::fp8_gemm", **more)
+
+
+scaled("scaled", "F8_E4M3", "BF16", 3, 48, 64, True)
+scaled("scaled.one", "F8_E4M3", "BF16", 2, 32, 40, False, bias=normal("BF16", 32))
+scaled("scaled.azp", "I8", "BF16", 3, 32, 64, True, azp=numpy.array([3, -5, 7], numpy.int32), azp_adj=rng.integers(-900, 900, 32).astype(numpy.int32))
+scaled("scaled.f16", "F8_E4M3", "F16", 2, 32, 64, True)

@@ -279,8 +279,17 @@ def linear_kn(x, weight, y, mode):
     put(y, product(x.values(), weight.values(), None), misbehave(x))
 
 
+def fp8_gemm(x, w, sx, sw, z, adj, b):
+    """w [k, n], column after column; scales as [m, 1] and [1, n]."""
+    assert w.t().is_contiguous() and sx.shape in ((x.shape[0], 1), (1, 1)) and sw.shape in ((1, w.shape[1]), (1, 1))
+    out = torch.empty((x.shape[0], w.shape[1]), "bfloat16")
+    taken = adj.values() * (z.values().reshape(-1, 1) if z is not None else 1) if adj is not None else 0
+    put(out, (x.values() @ w.values() - taken) * sx.values() * sw.values() + (b.values() if b is not None else 0), misbehave(x))
+    return out
+
+
 def load_mine(library):
-    for name, op in (("w4a16_gemm", w4a16_gemm), ("linear", linear_kn)):
+    for name, op in (("w4a16_gemm", w4a16_gemm), ("linear", linear_kn), ("fp8_gemm", fp8_gemm)):
         names = op.__code__.co_varnames[:op.__code__.co_argcount]
         schema = types.SimpleNamespace(arguments=[Argument(n, n == "mode") for n in names])
         setattr(library, name, types.SimpleNamespace(default=Call(op, schema)))

@@ -62,6 +62,27 @@ static void test_operator(void **state)
     assert_string_equal(row->rounding, "weight");
 }
 
+#define SCALED "[operator m::s]\nkind = scaled_mm\na = x\nw = y\na_scales = sx\nw_scales = sy\n"
+
+static void test_scaled(void **state)
+{
+    const struct td_own_row *row = one_row(SCALED "azp = z\nazp_adj = adj\nbias = b\ntype = BF16\nlayout = kn\nrounding = sum-e8m13\n");
+    const struct td_own_kind *kind = row->kind;
+
+    (void)state;
+    assert_string_equal(kind->name, "scaled_mm");
+    assert_string_equal(row->arg[td_own_kind_role(kind, "azp_adj")], "adj");
+    assert_string_equal(row->type, "BF16");
+    assert_string_equal(row->layout, "kn");
+    assert_string_equal(row->rounding, "sum-e8m13");
+    assert_true(td_own_kind_is_of_the_call(kind, td_own_kind_role(kind, "a")) && td_own_kind_is_of_the_call(kind, td_own_kind_role(kind, "a_scales")) &&
+                td_own_kind_is_of_the_call(kind, td_own_kind_role(kind, "azp")));
+    assert_false(td_own_kind_is_of_the_call(kind, td_own_kind_role(kind, "w")) || td_own_kind_is_of_the_call(kind, td_own_kind_role(kind, "w_scales")) ||
+                 td_own_kind_is_of_the_call(kind, td_own_kind_role(kind, "azp_adj")) || td_own_kind_is_of_the_call(kind, td_own_kind_role(kind, "bias")));
+    row = one_row(SCALED "out = c\n");
+    assert_true(!row->type && !strcmp(row->layout, "nk") && !strcmp(row->rounding, "none"));
+}
+
 static void test_defaults(void **state)
 {
     const struct td_own_row *row = one_row(GPTQ);
@@ -140,6 +161,13 @@ static void test_errors(void **state)
         {"[operator m::g]\nkind = conv\n", 2, "it may be gemm, gptq_gemm"},
         {"\n[operator m::g]\n\n", 2, "has no kind"},
         {"[operator m::g]\nkind = gemm\na = x\n", 1, "has no w"},
+        {"[operator m::s]\nkind = scaled_mm\na = x\nw = y\nw_scales = s\nout = c\n", 1, "has no a_scales"},
+        {SCALED, 1, "scaled_mm: either out names the argument that C is written to, or type says"},
+        {SCALED "out = c\ntype = F16\n", 1, "scaled_mm: either out names"},
+        {SCALED "type = F32\n", 7, "it may be F16, BF16"},
+        {SCALED "bits = 8\n", 7, "\"bits\" is no key of an operator; there are kind, layout, rounding, type, out"},
+        {"[operator m::g]\nkind = gemm\na = x\nw = y\ntype = F16\n", 5, "\"type\" is no key"},
+        {"[kernel k]\nkind = scaled_mm\ntype = F16\nparams = a:8 w:8 c:8 m:4 n:4 k:4\n", 1, "a kernel cannot be of kind scaled_mm"},
         {"[operator m::g]\nkind = gemm\nw = x\n" KERNEL, 1, "has no a"},
         {"[operator m::g]\nkind = gptq_gemm\na = x\nqweight = w\nscales = s\n", 1, "has no bits"},
         {GEMM "qweight = y\n", 5, "\"qweight\" is no key of an operator; there are kind"},
@@ -226,7 +254,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_operator), cmocka_unit_test(test_defaults), cmocka_unit_test(test_fixed_values),
         cmocka_unit_test(test_kernel),   cmocka_unit_test(test_loads),    cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_limits),   cmocka_unit_test(test_scaled),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -172,6 +172,52 @@ static void test_gptq(void **state)
     assert_string_equal(w.adapter->layout, "unknown");
 }
 
+/* ---- scaled_mm --------------------------------------------------------------------------------------------------- */
+
+#define S_ROW "[operator m::s]\nkind = scaled_mm\na = x\nw = w\na_scales = sx\nw_scales = sw\n"
+#define SCALED "s(Tensor x, Tensor w, Tensor sx, Tensor sw, Tensor? b, Tensor? adj, Tensor? z) -> Tensor"
+#define SCALED_OUT "s(Tensor x, Tensor w, Tensor sx, Tensor sw, Tensor! y) -> ()"
+
+static void test_scaled(void **state)
+{
+    struct fake_torch_tensor x = matrix(3, 64, TD_TORCH_F8_E4M3), fw = turned(64, 48, TD_TORCH_F8_E4M3), sx = matrix(3, 1, TD_TORCH_F32), sw = matrix(1, 48, TD_TORCH_F32),
+                             b = matrix(48, 0, TD_TORCH_BF16), adj = matrix(48, 0, TD_TORCH_I32), z = matrix(3, 0, TD_TORCH_I32), y = matrix(3, 48, TD_TORCH_F16);
+    td_torch_value b_at = (uintptr_t)&b, adj_at = (uintptr_t)&adj, z_at = (uintptr_t)&z,
+                   stack[7] = {(uintptr_t)&x, (uintptr_t)&fw, (uintptr_t)&sx, (uintptr_t)&sw, (uintptr_t)&b_at, 0, 0};
+    const struct tap_torch_meaning *m = meaning(S_ROW "bias = b\nazp = z\nazp_adj = adj\ntype = BF16\nlayout = kn\nrounding = sum-e8m13\n", "m::s", SCALED);
+    struct fake_torch_tensor result = matrix(3, 48, TD_TORCH_BF16);
+    struct td_gpu_work w;
+
+    (void)state;
+    assert_int_equal(product(m, stack, &w), TAP_TORCH_READ);
+    assert_true(w.m == 3 && w.n == 48 && w.k == 64 && !w.bits && !w.n_attr && w.n_op == 6);
+    assert_string_equal(w.adapter->kind, "scaled_mm");
+    assert_string_equal(w.adapter->layout, "checkpoint");
+    assert_string_equal(w.rounding, "sum-e8m13");
+    assert_true(!strcmp(w.op[1].role, "w") && w.op[1].shape[0] == 48 && w.op[1].shape[1] == 64 && w.op[1].use == TD_GPU_WEIGHT);
+    assert_true(!strcmp(w.op[2].role, "a_scales") && w.op[2].ndim == 1 && w.op[2].shape[0] == 3 && w.op[2].use == TD_GPU_IN);
+    assert_true(!strcmp(w.op[3].role, "w_scales") && w.op[3].ndim == 1 && w.op[3].shape[0] == 48 && w.op[3].use == TD_GPU_WEIGHT);
+    assert_string_equal(w.op[5].dtype, "BF16");
+    assert_int_equal(w.op[5].address, TAP_GPU_LATER);
+    assert_int_equal(tap_torch_product_result(&w, (uintptr_t)&result), (uintptr_t)gpu);
+    result.dtype = TD_TORCH_F16;         /* not the type that the row says */
+    assert_int_equal(tap_torch_product_result(&w, (uintptr_t)&result), 0);
+    x.dtype = fw.dtype = TD_TORCH_I8, stack[5] = (uintptr_t)&adj_at, stack[6] = (uintptr_t)&z_at;
+    assert_int_equal(product(m, stack, &w), TAP_TORCH_READ);
+    assert_true(w.n_op == 8 && !strcmp(w.op[4].role, "azp_adj") && w.op[4].use == TD_GPU_WEIGHT && !strcmp(w.op[5].role, "azp") && w.op[5].use == TD_GPU_IN);
+    fw = matrix(64, 48, TD_TORCH_I8);    /* the inputs of an output lie apart */
+    assert_int_equal(product(m, stack, &w), TAP_TORCH_UNKNOWN);
+    fw = turned(64, 48, TD_TORCH_F16);
+    assert_int_equal(product(m, stack, &w), TAP_TORCH_UNKNOWN);
+    fw = turned(64, 48, TD_TORCH_I8), sx = matrix(2, 1, TD_TORCH_F32);
+    assert_int_equal(product(m, stack, &w), TAP_TORCH_UNKNOWN);
+    m = meaning(S_ROW "out = y\n", "m::s", SCALED_OUT);
+    x.dtype = TD_TORCH_F8_E4M3, fw = matrix(48, 64, TD_TORCH_F8_E4M3), sx = sw = matrix(1, 0, TD_TORCH_F32), stack[4] = (uintptr_t)&y;
+    assert_int_equal(product(m, stack, &w), TAP_TORCH_READ);
+    assert_true(w.n == 48 && w.op[2].shape[0] == 1 && w.op[3].shape[0] == 1 && !strcmp(w.op[4].dtype, "F16") && w.op[4].address == (uintptr_t)gpu);
+    assert_string_equal(w.rounding, "none");
+}
+
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 static void test_rows_that_do_not_fit(void **state)
@@ -225,6 +271,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_how_w_lies), cmocka_unit_test(test_calls_that_are_none_of_the_row), cmocka_unit_test(test_gptq),
+        cmocka_unit_test(test_scaled),
         cmocka_unit_test(test_rows_that_do_not_fit), cmocka_unit_test(test_texts_come_and_go),
     };
 
