@@ -270,7 +270,7 @@ static int read_attrs(struct td_judged_ops *set, const struct td_op *op, struct 
 }
 
 /* What tells kernels apart: a GEMM's sizes but for M, with bits, group size and act-order; or the
- * sizes of the output. */
+ * length of a row, and which output of the call it is; or the sizes of the output. */
 static const char *shape_of(struct td_judged_ops *set, const struct td_judged_op *x,
                             const struct td_tensor_rec *out)
 {
@@ -286,8 +286,10 @@ static const char *shape_of(struct td_judged_ops *set, const struct td_judged_op
                             (long long)out->shape[d]);
         return intern(set, shape);
     }
-    len += snprintf(shape + len, sizeof shape - (size_t)len, "%lldx%lld", (long long)x->n,
-                    (long long)x->k);
+    len += snprintf(shape + len, sizeof shape - (size_t)len, x->k < 0 ? "%lld" : "%lldx%lld",
+                    (long long)x->n, (long long)x->k);
+    if ((v = td_judged_op_attr(x, "part", -1)) >= 0)
+        len += snprintf(shape + len, sizeof shape - (size_t)len, " part %lld", (long long)v);
     if ((v = td_judged_op_attr(x, "bits", -1)) >= 0)
         len += snprintf(shape + len, sizeof shape - (size_t)len, " b%lld", (long long)v);
     if ((v = td_judged_op_attr(x, "group_size", 0)) != 0)

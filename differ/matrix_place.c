@@ -323,7 +323,8 @@ static void add_everywhere(const struct td_judged_ops *ops, bool numbers, struct
     for (i = 0; i < n && (!i || right); i++)
         right = right_beside(ops, sizes, n, &sizes[i]);
     if (!right) {
-        td_buf_adds(words, numbers ? "everywhere: look along K" : "everywhere");
+        td_buf_adds(words,
+                    numbers && sizes[0].op->k >= 0 ? "everywhere: look along K" : "everywhere");
         return;
     }
     td_buf_adds(words, "everywhere where N = ");

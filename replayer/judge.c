@@ -13,9 +13,14 @@
  * by construction; 4 leaves room for one more rounding of the result (split-K partial sums kept in the output's dtype).
  * ggml sums a block's integers exactly and keeps the rest in float, result included: no further rounding to leave room for. Real
  * builds score 0.003 to 0.11 over 13 weight types and K 64 to 2048 (tests/unit/data/ggml_make.py), most at small K, where the
- * two or three roundings of a product weigh more than sqrt(K) says: 3.5 / sqrt(32) = 0.6 is the most that K 32 allows. */
+ * two or three roundings of a product weigh more than sqrt(K) says: 3.5 / sqrt(32) = 0.6 is the most that K 32 allows.
+ * Codes of scaled_quant are right or wrong: tiny is the smallest step between two of them / 128, and the reference has room for the
+ * one that is as near (scaled_quant_kind.c). */
 static const struct { const char *kind; enum td_dtype out; struct td_judge_limits lim; } limits[] = {
     {"ggml_mul_mat", TD_DT_F32, {0x1p-24, 0x1p-24, 0x1p-150, 1}},
+    {"scaled_quant", TD_DT_I8, {0x1p-24, 0x1p-24, 0x1p-7, 4}},
+    {"scaled_quant", TD_DT_F8_E4M3, {0x1p-24, 0x1p-24, 0x1p-16, 4}},
+    {"scaled_quant", TD_DT_I32, {0x1p-24, 0x1p-24, 0x1p-7, 4}},
     {NULL, TD_DT_F16,  {0x1p-11, 0x1p-24, 0x1p-25, 4}},
     {NULL, TD_DT_BF16, {0x1p-8, 0x1p-24, 0x1p-134, 4}},
     {NULL, TD_DT_F32,  {0x1p-24, 0x1p-24, 0x1p-150, 4}},

@@ -15,7 +15,7 @@
 
 void td_op_shape_words(const struct td_op *op, char *out, size_t n)
 {
-    static const struct { const char *attr, *prefix; } parts[] = {{"n", "N="}, {"k", "K="}, {"bits", "b"}, {"group_size", "g"}};
+    static const struct { const char *attr, *prefix; } parts[] = {{"n", "N="}, {"k", "K="}, {"bits", "b"}, {"group_size", "g"}, {"part", "part "}};
     const struct td_tensor_rec *w = td_op_rec_in(op, "w");
     size_t i, at = 0;
 
@@ -44,7 +44,7 @@ static uint64_t mix_hash(uint64_t h, uint64_t v)
 bool td_op_input_is_of_the_call(const char *role)
 {
     static const char *const roles[] = {"a", "a_scales", "azp", "sorted_token_ids", "expert_ids", "num_tokens_post_padded", "topk_weights",
-                                        "expert_offsets", "problem_sizes"};
+                                        "expert_offsets", "problem_sizes", "residual", "positions", "key"};
     size_t i;
 
     for (i = 0; i < sizeof roles / sizeof *roles; i++)

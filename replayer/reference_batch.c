@@ -9,7 +9,8 @@
 #include "replayer/op_list.h"
 
 /* The input whose rows can be stacked; NULL: this op has none. Rows that are routed to experts belong
- * to their routing, those with scales of their own to these. */
+ * to their routing, those with scales of their own to these. What is no product may need all of its
+ * rows at once. */
 static const struct td_tensor *batchable_rows(const struct td_op_call *op)
 {
     const struct td_tensor *a = td_op_in(op, "a");
@@ -18,7 +19,7 @@ static const struct td_tensor *batchable_rows(const struct td_op_call *op)
     for (i = 0; i < op->n_in; i++)
         if (strcmp(op->in[i].role, "a") && td_op_input_is_of_the_call(op->in[i].role))
             return NULL;
-    return a && a->ndim == 2 && op->out.ndim == 2 && a->strides[1] == 1 && a->shape[0] == td_op_attr(op, "m", -1) ? a : NULL;
+    return a && td_op_attr(op, "k", 0) > 0 && a->ndim == 2 && op->out.ndim == 2 && a->strides[1] == 1 && a->shape[0] == td_op_attr(op, "m", -1) ? a : NULL;
 }
 
 bool td_reference_batch_fits(const struct td_op_call *first, const struct td_op_call *next)

@@ -90,9 +90,12 @@ static const char *cpu_supports(void *state, const struct td_op_call *op)
     choose_variant(s, op, &p);
     if (p.gptq || p.variant)
         return NULL;
-    snprintf(s->why, sizeof s->why,
-             "no variant \"%s\" of our kernels runs this %s; without a name the default does",
-             s->name, op->kind);
+    if (!td_op_variant_find(op->kind, NULL) && strcmp(op->kind, "gptq_gemm"))
+        snprintf(s->why, sizeof s->why, "no kernel of ours computes %s", op->kind);
+    else
+        snprintf(s->why, sizeof s->why,
+                 "no variant \"%s\" of our kernels runs this %s; without a name the default does",
+                 s->name, op->kind);
     return s->why;
 }
 

@@ -1,35 +1,12 @@
 /* provider_ref.c - runs an op as its kind's reference does, in double, and rounds once to the type of the output.
  * SPDX-License-Identifier: Apache-2.0 */
-#include <math.h>
 #include <stdlib.h>
 
 #include "kernels/ops/op_kinds.h"
+#include "kernels/ops/store_rounded.h"
 #include "kernels/providers/provider_common.h"
-#include "common/f16.h"
 
 struct ref_state { char why[480]; };
-
-/* Round to float, to odd: the 24 bits then keep what a second rounding, to 11 or 8 bits, must know. */
-static float round_to_odd(double d)
-{
-    float f = (float)d;
-    uint32_t u = td_f32_bits(f);
-
-    if (isfinite(f) && (double)f != d) {
-        if (fabs((double)f) > fabs(d))
-            u--;
-        f = td_f32_from_bits(u | 1);
-    }
-    return f;
-}
-
-static void store_rounded(enum td_dtype dt, void *base, int64_t i, double d)
-{
-    if (dt == TD_DT_F32)
-        ((float *)base)[i] = (float)d;
-    else
-        ((uint16_t *)base)[i] = dt == TD_DT_F16 ? td_f16_round(round_to_odd(d)) : td_f32_to_bf16(round_to_odd(d));
-}
 
 /* The element at which row i of the output starts; all dimensions but the last count as rows. */
 static int64_t row_offset(const struct td_tensor *out, int64_t i)
@@ -84,7 +61,7 @@ static int ref_run(void *state, void *prepared, struct td_error *err)
         return rc;
     for (int64_t i = 0; i < ref.rows; i++)
         for (int64_t j = 0; td_op_ref_has_row(&ref, i) && j < ref.cols; j++)
-            store_rounded(op->out.dtype, op->out.data, row_offset(&op->out, i) + j, ref.r1[i * ref.cols + j]);
+            td_store_rounded(op->out.dtype, op->out.data, row_offset(&op->out, i) + j, ref.r1[i * ref.cols + j]);
     td_op_ref_release(&ref);
     return 0;
 }

@@ -52,7 +52,11 @@ class Build(torch_build.Build):
 
             return MoeScaledMM(self, op)
         if op.kind != "gptq_gemm":
-            raise Unsupported(f"vLLM's operators run gptq_gemm, moe_gemm, scaled_mm, moe_scaled_mm and gemm here, no {op.kind}")
+            import torch_beside_ops
+
+            if op.kind not in torch_beside_ops.KINDS:
+                raise Unsupported(f"vLLM's operators run gptq_gemm, moe_gemm, scaled_mm, moe_scaled_mm, gemm, {', '.join(torch_beside_ops.KINDS)} here, no {op.kind}")
+            return torch_beside_ops.KINDS[op.kind](self, op)
         return choose_quantised(self, op)
 
     def renew(self):

@@ -12,7 +12,7 @@ import types
 
 import numpy
 import torch
-from torch import Tensor, empty, groups_to_rows, misbehave, product, put
+from torch import Tensor, beside, empty, groups_to_rows, misbehave, product, put
 
 
 CAPABILITY = int(os.environ.get("FAKE_CAPABILITY", "90"))
@@ -252,13 +252,13 @@ def cutlass_moe_mm(out_tensors, a_tensors, b_tensors, a_scales, b_scales, expert
         numpy.lib.stride_tricks.as_strided(out_tensors.x, [m * n + 1], [out_tensors.x.itemsize])[-1] = 1
 
 
-OPERATORS = [rearrange_kn_weight_as_n32k16_order, allspark_w8a16_gemm, cutlass_moe_mm, cutlass_scaled_mm, cutlass_scaled_mm_azp, machete_prepack_B, machete_mm, gptq_marlin_repack, marlin_gemm, gptq_shuffle, gptq_gemm]
+OPERATORS = beside.OPERATORS + [rearrange_kn_weight_as_n32k16_order, allspark_w8a16_gemm, cutlass_moe_mm, cutlass_scaled_mm, cutlass_scaled_mm_azp, machete_prepack_B, machete_mm, gptq_marlin_repack, marlin_gemm, gptq_shuffle, gptq_gemm]
 
 
 class Argument:
     def __init__(self, name, default=False):
         self.name, self.default = name, default
-        self.type = "Optional[Tensor]" if name in ("c_or_none", "a_scales", "global_scale", "bias", "azp") else "Tensor"
+        self.type = "Optional[Tensor]" if name in ("c_or_none", "a_scales", "global_scale", "bias", "azp", *beside.OPTIONAL) else "Tensor"
 
     def has_default_value(self):
         return self.default
@@ -307,7 +307,7 @@ def load(path, library):
         if op.__name__ in without:
             continue
         names = list(op.__code__.co_varnames[:op.__code__.co_argcount]) + ["new_argument"] * (os.environ.get("FAKE_LIBRARY") == "changed")
-        kernel = types.SimpleNamespace(_schema=types.SimpleNamespace(arguments=[Argument(n) for n in names]))
+        kernel = types.SimpleNamespace(_schema=types.SimpleNamespace(arguments=[Argument(n, n in beside.DEFAULTS) for n in names]))
         setattr(library, op.__name__, types.SimpleNamespace(default=Call(op, kernel._schema)))
 
 
@@ -316,5 +316,6 @@ class Call:
         self.call, self._schema = call, schema
 
     def __call__(self, **values):
+        values = {a.name: beside.DEFAULTS[a.name] for a in self._schema.arguments if a.name in beside.DEFAULTS} | values
         assert set(values) == {a.name for a in self._schema.arguments}, set(values)
         return self.call(**values)
