@@ -88,8 +88,8 @@ static const struct td_arg table[] = {
      "on a GPU: dump what led to a bad output, a collapsed answer or SIGUSR1, from "
      "a ring of MB (default 256)", 1, 65536},
     {"all-ops", 0, TD_ARG_FLAG, &given.o.mode.all_kinds, NULL,
-     "of llama.cpp: record every node of the graph, not only matrix products; "
-     "needs the tap", 0, 0},
+     "record what stands beside matrix products, too: of llama.cpp every node of the graph, of vLLM "
+     "on a GPU its own operators (norms and the like); needs the tap", 0, 0},
     {"tapped-repeat", 0, TD_ARG_I64, &given.o.tapped_repeat, "K",
      "times that the suite is sent with the tap armed (default 1)", 1, 1000},
     {"budget", 0, TD_ARG_NUM, &given.o.budget_mib, "MIB",
@@ -161,6 +161,7 @@ static struct td_args args = {
                 "  {record} -o good --run -- llama-server -m model.gguf --port 8000\n"
                 "  {record} -o good --run -- vllm serve MODEL --port 8000\n"
                 "  {record} -o good --gemms all --run -- vllm serve MODEL --enforce-eager\n"
+                "  {record} -o good --all-ops --run -- vllm serve MODEL --enforce-eager\n"
                 "  eval \"$({record} --tap-env)\"; demo-server --model DIR &   # in one shell, then\n"
                 "  {record} --server localhost:8000\n"};
 

@@ -209,6 +209,16 @@ static void print_operators(const struct td_tap_client_state *ops, FILE *to)
     print_named(to, ", most of all ", ops->most_called, " (fixture show -a)\n");
 }
 
+/* What of the ops is no product; of llama.cpp, on whose graph nothing is hidden, nothing is said. */
+static void print_beside(const struct td_tap_client_state *ops, FILE *to)
+{
+    if (ops->all_kinds && (ops->launches || ops->no_launches || ops->operators))
+        fprintf(to,
+                "beside   %lld of these ops stand beside GEMMs: calls of vLLM's own operators. What "
+                "torch compiles (Triton), as vLLM does by default with most of them, is not seen\n",
+                (long long)ops->ops_beside);
+}
+
 static void print_ops(const struct td_tap_client_state *ops, bool all, FILE *to)
 {
     const struct td_coverage c = coverage_of(ops);
@@ -217,7 +227,8 @@ static void print_ops(const struct td_tap_client_state *ops, bool all, FILE *to)
             (long long)ops->steps_kept, td_plural((int64_t)ops->steps_kept),
             (long long)ops->ops_dropped);
     if (ops->launches && !isnan(td_coverage_percent(&c)))
-        fprintf(to, "; %.1f %% of the GEMMs that were seen", td_coverage_percent(&c));
+        fprintf(to, "; %.1f %% of the %s that were seen", td_coverage_percent(&c),
+                ops->all_kinds ? "ops" : "GEMMs");
     if (ops->rested_ms)
         fprintf(to, "; for %.1f s, between samples, none were looked at",
                 (double)ops->rested_ms / 1000);
@@ -246,6 +257,7 @@ void td_recording_summary_print(struct td_recording_summary *s, size_t prompts,
         return;
     }
     print_ops(ops, all, to);
+    print_beside(ops, to);
     print_unknown_layouts(ops, to);
     print_launches(ops, to);
     print_operators(ops, to);

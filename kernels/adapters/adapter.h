@@ -70,6 +70,10 @@ struct td_gpu_work {
     struct td_gpu_attr attr[TD_GPU_ATTRS]; /* what only this kind has */
     int n_attr;
     bool whole;      /* a library's call, which computes all rows: no other launch is joined */
+    bool beside;     /* no product: it may have several outputs, and no weights; k is 0 */
+    bool in_step;    /* it does not tell where a step begins */
+    const char *scalar; /* role of an input that is a number of the call, not a tensor; NULL: none */
+    float scalar_value;
     struct td_gpu_operand op[TD_GPU_OPERANDS];
     int n_op;
     const char *rounding; /* what the kernel declares that it rounds, as docs/format.md names it

@@ -30,6 +30,8 @@
     ENTRY("gemm", NULL, td_identify_float_opaque)                 /* identify_float.c */      \
     ENTRY("scaled_mm", "checkpoint", td_identify_scaled)          /* identify_scaled.c */     \
     ENTRY("moe_scaled_mm", "checkpoint", td_identify_moe_scaled)  /* identify_moe_scaled.c */ \
+    ENTRY("rms_norm", "checkpoint", td_identify_norm)             /* identify_norm.c */       \
+    ENTRY("fused_add_rms_norm", "checkpoint", td_identify_norm)   /* identify_norm.c */       \
     ENTRY("ggml_*", NULL, td_identify_gguf)                       /* identify_gguf.c */
 
 typedef int td_identify_fn(struct td_weight_set *s, struct td_error *err);

@@ -3,6 +3,7 @@
 #include "recorder/tap_client/read_ops.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "model/dtype.h"
 #include "recorder/tap_client/client_ledger.h"
@@ -128,7 +129,38 @@ static cJSON *make_extra(const struct client_tap *tap, const struct tap_op *rec)
 /* NULL: the op has no name. */
 static const char *layer_name(const struct client_op *op, const struct client_weight_set *set)
 {
-    return set && !set->named_by_call ? set->layer : op->name;
+    return set && !set->named_by_call && set->layer ? set->layer : op->name;
+}
+
+/* How much of a layer's name says which layer of the model it is: "model.layers.3" of
+ * "model.layers.3.mlp.up_proj". 0: it has no number. */
+static size_t number_ends(const char *layer)
+{
+    const char *p = layer;
+    size_t n;
+
+    while ((p = strchr(p, '.')) != NULL) {
+        n = strspn(++p, "0123456789");
+        if (n && (!p[n] || p[n] == '.'))
+            return (size_t)(p + n - layer);
+    }
+    return 0;
+}
+
+/* An op beside products that no weight of its own names is of the layer of the op before it, in its
+ * process and step. The name is made in tap->beside. */
+static void name_by_place(struct client_tap *tap, struct client_op *op, const char *layer)
+{
+    const struct tap_op *rec = op->rec;
+
+    if (layer && rec->has_step) {
+        snprintf(tap->near, sizeof tap->near, "%.*s", (int)number_ends(layer), layer);
+        tap->near_step = rec->step;
+    } else if (!layer && client_op_is_beside(op) && rec->has_step && tap->near[0] &&
+               tap->near_step == rec->step) {
+        snprintf(tap->beside, sizeof tap->beside, "%s.%s", tap->near, rec->kind);
+        op->name = tap->beside;
+    }
 }
 
 static int write_op(struct td_tap_client *c, struct client_tap *tap, const struct client_op *op,
@@ -206,6 +238,8 @@ bool client_read_op(struct td_tap_client *c, struct client_tap *tap, struct clie
     rc = client_op_weights(c, r, &op, &set);
     if (rc == TD_ECORRUPT)
         return false;
+    if (!rc)
+        name_by_place(tap, &op, layer_name(&op, set));
     if (!rc && !is_wanted(c, &op, set)) {
         drop_unwanted(c, r, &op, set);
         return true;
@@ -219,6 +253,7 @@ bool client_read_op(struct td_tap_client *c, struct client_tap *tap, struct clie
     client_ledger_count(c, "ops.seen", rc ? "ops.dropped.recorder" : "ops.kept", (int64_t)op.bytes);
     c->next_op += !rc;
     c->state.ops_kept += !rc;
+    c->state.ops_beside += !rc && client_op_is_beside(&op);
     c->state.ops_layout_unknown += !rc && set && set->layout_unknown;
     c->state.ops_dropped += rc != 0;
     c->state.ops_crowded += crowded;

@@ -141,6 +141,11 @@ int64_t client_op_attr(const struct client_op *op, const char *name, int64_t oth
     return otherwise;
 }
 
+bool client_op_is_beside(const struct client_op *op)
+{
+    return client_op_attr(op, "k", -1) < 0 && strncmp(op->rec->kind, "ggml_", 5);
+}
+
 void client_tensor_rec(struct td_tensor_rec *t, const struct tap_tensor *from)
 {
     int i;

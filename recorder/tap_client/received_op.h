@@ -34,6 +34,10 @@ bool client_op_read(struct client_op *op, const struct tap_op *rec, const uint8_
 /* An attribute of the op; `otherwise` without it. */
 int64_t client_op_attr(const struct client_op *op, const char *name, int64_t otherwise);
 
+/* Is it no product, but what stands beside them in a server (norms, activations)? Nodes of ggml are
+ * not told apart. */
+bool client_op_is_beside(const struct client_op *op);
+
 /* Describe a tensor in the fixture's words; blob and ref stay empty. */
 void client_tensor_rec(struct td_tensor_rec *t, const struct tap_tensor *from);
 

@@ -442,6 +442,7 @@ void td_tap_client_state(struct td_tap_client *c, struct td_tap_client_state *ou
     lock(c);
     *out = c->state;
     out->steps_kept += (int64_t)c->n_held;
+    out->all_kinds = c->mode.all_kinds;
     client_kernels_state(&c->kernels, out);
     client_operators_state(&c->operators, out);
     unlock(c);

@@ -87,6 +87,8 @@ struct td_tap_client_state {
                                     The rest is not seen */
     int64_t ops_graph, ops_ring; /* of ops_dropped: in graphs; for want of room on their way */
     int64_t ops_crowded;        /* of ops_dropped: of more weights than are kept */
+    int64_t ops_beside;         /* of ops_kept: of operators that stand beside products */
+    bool all_kinds;             /* the mode said so */
     int64_t ops_layout_unknown; /* of ops_kept: their weights lie as the server had them */
     char unknown_layout[200];   /* the first such layout, and why it could not be undone */
     int64_t rested_ms;          /* all processes together: time between windows of a sample, in

@@ -48,6 +48,10 @@ struct client_tap {
     uint64_t ring_bytes;
     int64_t booked;                   /* bytes of the shared memory, counted by common/memory.h */
     struct client_ring ring[TAP_MAX_RINGS];
+    /* The last op that has a layer: its layer's name up to the number, and its step. */
+    char near[TAP_NAME];
+    uint64_t near_step;
+    char beside[TAP_NAME + TD_OP_MAX_KIND]; /* name that was made for the op at hand */
     struct tap_counter seen[TAP_COUNTS]; /* of shared->counts, which threads without a ring use */
 };
 

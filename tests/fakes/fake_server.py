@@ -106,6 +106,9 @@ def load(gpu):
         perm = None if perm == list(range(words * 8)) else struct.pack(f"<{words * 8}i", *perm)
         if gpu.gpu_model_layer(n, words * 8, groups, v2, qweight, tensors[name + ".qzeros"][1], scales, perm):
             sys.exit("the fake GPU took no layer " + name)
+    for name in sorted(k for k in tensors if k.endswith("layernorm.weight") and os.environ.get("TD_GPU_MODEL_BESIDE")):
+        if gpu.gpu_model_norm(tensors[name][0][0], tensors[name][1]):
+            sys.exit("the fake GPU took no norm " + name)
 
 
 gpu, engine, names = None, threading.Lock(), []

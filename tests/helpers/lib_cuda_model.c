@@ -7,6 +7,7 @@
  *
  *   gpu_model_open()           start the driver; call it once, first
  *   gpu_model_layer(...)       add a layer, from the checkpoint's tensors
+ *   gpu_model_norm(n, weight)  add the weight of a norm, [n] F16; they come in the order of their use
  *   gpu_model_capture(rows)    capture a CUDA graph of a step of so many rows
  *   gpu_model_overflow(layer)  in the next step this layer's input is too large for float16
  *   gpu_model_step(rows)       one step through all layers
@@ -18,6 +19,7 @@
  *                           scaled: by FP8 and INT8 (scaled_operators.h);
  *                           mine: by those of lib_own_operators.so, which must be loaded too
  *   TD_GPU_MODEL_CUDART   graphs are captured and launched through libcudart.so.13, as torch does
+ *   TD_GPU_MODEL_BESIDE   with operators of torch: also those that stand beside products (beside_operators.h)
  *   TD_GPU_MODEL_DEVICE   number of the device, for a rank of a tensor-parallel server
  *   TD_GPU_MODEL_UNREAD   each step also launches a GEMM that no adapter can read */
 #include <dlfcn.h>
@@ -27,6 +29,7 @@
 #include "model/exllama_layout.h"
 #include "tests/helpers/fake_cuda/fake_api.h"
 #include "tests/helpers/fake_gptq.h"
+#include "tests/helpers/beside_operators.h"
 #include "tests/helpers/fake_torch.h"
 #include "tests/helpers/scaled_operators.h"
 
@@ -39,6 +42,7 @@ int cublasHgemm(void *handle, int trans_a, int trans_b, int m, int n, int k, con
                 const uint16_t *beta, void *to, int ldc);
 
 enum { MAX_GRAPHS = 8, GRAPH_ROWS = 32 };
+enum { LAYERS_OF_A_DECODER = 7 };
 enum { LAYERS = 64, MAX_ROWS = 128, EXLLAMA_ROWS = 50, MAX_SIZE = 4096 };
 static struct layer { int n, k, groups; uint8_t v2; uint64_t qweight, qzeros, scales, perm; } layers[LAYERS];
 static int n_layers;
@@ -57,6 +61,7 @@ static int overflows = -1;             /* see gpu_model_overflow(); -1: none */
 
 int gpu_model_open(void);
 int gpu_model_layer(int n, int k, int groups, int v2, const uint32_t *qweight, const uint32_t *qzeros, const uint16_t *scales, const int32_t *perm);
+int gpu_model_norm(int n, const uint16_t *weight);
 int gpu_model_capture(int rows);
 int gpu_model_step(int rows);
 void gpu_model_overflow(int layer);
@@ -159,6 +164,13 @@ static int launch_dequantised(const struct layer *l, int m)
 
     return (size_t)l->n * (size_t)l->k > 1024 * 1024 || cu.launch(kernel_of(FAKE_RECONSTRUCT), 1, 1, 1, 128, 1, 1, 0, stream, at, NULL) ||
            cublasHgemm(&handle, 0, 0, l->n, m, l->k, &one, (void *)dequant_w, l->n, (void *)a, l->k, &zero, (void *)c, l->n);
+}
+
+int gpu_model_norm(int n, const uint16_t *weight)
+{
+    if (n != BESIDE_HIDDEN || beside.n_norms == BESIDE_NORMS)
+        return 1;
+    return !(beside.norm[beside.n_norms++] = upload(weight, (size_t)n * 2));
 }
 
 static void launch_others(int n)
@@ -456,6 +468,17 @@ static int launch_mine(const struct layer *l, int rows)
     return cu.launch(kernel_of(FAKE_HGEMM), 1, 1, 1, 32, 1, 1, 0, stream, at, NULL) || cu.stream_synchronize(stream);
 }
 
+static void wait_for_stream(void)
+{
+    cu.stream_synchronize(stream);
+}
+
+static int open_beside(void)
+{
+    beside.wait = wait_for_stream, beside.fill = fill_activations, beside.call = torch_call;
+    return beside_open(cu.mem_alloc);
+}
+
 static int register_operators(void)
 {
     static const char *const schemas[] = { /* vLLM 0.26's */
@@ -484,7 +507,7 @@ static int register_operators(void)
     return init("_C", __FILE__, __LINE__, &library) || def(library, SCALED_MM) || def(library, SCALED_MM_AZP) || def(library, SCALED_MOE_MM) || def(library, schemas[0]) || def(library, schemas[1]) || def(library, schemas[2]) ||
            init_impl("_C", "CUDA", __FILE__, __LINE__, &cuda) || impl(cuda, "machete_mm", mm_operator, 1) ||
            impl(cuda, "machete_prepack_B", prepack_operator, 1) || impl(cuda, "gptq_gemm", gptq_operator, 1) ||
-           impl(cuda, "cutlass_scaled_mm", scaled_operator, 1) || impl(cuda, "cutlass_scaled_mm_azp", scaled_operator, 1) ||
+           beside_register(library, cuda, def, impl) || open_beside() || impl(cuda, "cutlass_scaled_mm", scaled_operator, 1) || impl(cuda, "cutlass_scaled_mm_azp", scaled_operator, 1) ||
            impl(cuda, "cutlass_moe_mm", scaled_moe_operator, 1);
 }
 
@@ -504,7 +527,8 @@ int gpu_model_step(int rows)
         launch_unreadable();
     for (i = 0; i < n_layers && !rc; i++) {
         launch_others(3);
-        rc = cu.stream_synchronize(stream);
+        rc = i % LAYERS_OF_A_DECODER ? 0 : beside_step(i / LAYERS_OF_A_DECODER, rows);
+        rc |= cu.stream_synchronize(stream);
         fill_activations(a, rows * layers[i].k);
         if (overflows >= 0 && i >= overflows)
             make_overflow(i, rows);

@@ -130,9 +130,11 @@ static enum tap_count decide(const struct tap_gpu_launch *l, bool joined)
     return TAP_OPS_RING;
 }
 
-static bool may_enter_flight_ring(const struct tap_gpu_launch *l, uint64_t stream, bool joined)
+static bool may_enter_flight_ring(const struct tap_gpu_launch *l, uint64_t stream,
+                                  const struct td_gpu_work *w, bool joined)
 {
-    return tap_flight_is_on() && !l->slot && !l->uncopied && stream && gate.steps.doing != TAP_UNDECIDED &&
+    return tap_flight_is_on() && !w->beside && !l->slot && !l->uncopied && stream &&
+           gate.steps.doing != TAP_UNDECIDED &&
            tap_gpu_stage_is_for(l->context) && (!joined || gate.last.in_flight_ring) &&
            tap_gpu_stage_use_stream(stream);
 }
@@ -143,7 +145,7 @@ static bool enter_flight_ring(const struct tap_gpu_launch *l, uint64_t stream,
                               const struct tap_gpu_kernel *k, const struct td_gpu_work *w,
                               const char *library_function, bool joined, enum tap_count why)
 {
-    if (may_enter_flight_ring(l, stream, joined) &&
+    if (may_enter_flight_ring(l, stream, w, joined) &&
         tap_flight_ring_enter(l, stream, k, w, library_function, joined))
         return true;
     if (joined && gate.last.in_flight_ring)
@@ -185,8 +187,10 @@ static bool enter_gemm(const struct tap_gpu_launch *l, const struct tap_gpu_kern
         gate.last = tap_gpu_last_launch_of(stream, w);
         return false;
     }
-    if (!joined && !l->noted)
+    if (!joined && !l->noted && !w->in_step)
         note_step(w, !l->uncopied);
+    else if (w->in_step)
+        gate.woken = false;
     why = decide(l, joined);
     if (why == TAP_OPS_SENT)
         why = stream ? tap_gpu_record_begin(&gate.steps, l, stream, k, w, library_function, joined)

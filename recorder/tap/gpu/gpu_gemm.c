@@ -66,6 +66,20 @@ bool tap_gpu_operand_is_copied(const struct td_gpu_operand *o)
     return o->address && o->use != TD_GPU_WEIGHT && o->use < TD_GPU_SCRATCH;
 }
 
+bool tap_gpu_operand_is_output(const struct td_gpu_operand *o)
+{
+    return o->address && (o->use == TD_GPU_OUT || o->use == TD_GPU_OUT_ZEROED);
+}
+
+int tap_gpu_gemm_outputs(const struct td_gpu_work *w)
+{
+    int i, n = 0;
+
+    for (i = 0; i < w->n_op; i++)
+        n += tap_gpu_operand_is_output(&w->op[i]);
+    return n;
+}
+
 uint64_t tap_gpu_gemm_copied_bytes(const struct td_gpu_work *w)
 {
     uint64_t n = 0;

@@ -48,6 +48,9 @@ uint64_t tap_gpu_operand_pitch(const struct td_gpu_operand *o); /* bytes from ro
 uint64_t tap_gpu_operand_end(const struct td_gpu_operand *o);
 /* Is it an input or the output, neither a weight nor scratch memory? */
 bool tap_gpu_operand_is_copied(const struct td_gpu_operand *o);
+/* Is it an output that has an address? A product has one. */
+bool tap_gpu_operand_is_output(const struct td_gpu_operand *o);
+int tap_gpu_gemm_outputs(const struct td_gpu_work *w);
 /* Bytes of all operands that are copied. */
 uint64_t tap_gpu_gemm_copied_bytes(const struct td_gpu_work *w);
 /* A slot holds all copied operands in a row: the offset of operand i in it. For i = n_op: the

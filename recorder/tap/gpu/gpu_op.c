@@ -86,13 +86,16 @@ static void add_attr(struct tap_call *call, const char *name, int64_t value)
     call->attrs[call->n_attrs++] = (struct td_attr_view){name, value};
 }
 
-static void set_attrs(struct tap_call *call, const struct td_gpu_work *w, int64_t rows)
+static void set_attrs(struct tap_call *call, const struct td_gpu_work *w, int64_t rows, int part)
 {
     int i;
 
     add_attr(call, "m", rows);
     add_attr(call, "n", w->n);
-    add_attr(call, "k", w->k);
+    if (!w->beside)
+        add_attr(call, "k", w->k);
+    if (tap_gpu_gemm_outputs(w) > 1)
+        add_attr(call, "part", part);
     for (i = 0; i < w->n_attr; i++)
         add_attr(call, w->attr[i].name, w->attr[i].value);
     if (!strcmp(w->adapter->kind, "gemm"))
@@ -160,7 +163,7 @@ static int64_t set_launches(const struct tap_gpu_op *op,
     return rows;
 }
 
-static void set_operands(struct tap_call *call, const struct tap_gpu_op *op, int64_t rows)
+static void set_operands(struct tap_call *call, const struct tap_gpu_op *op, int64_t rows, int part)
 {
     const struct td_gpu_work *w = &op->launch[0].work;
     uint64_t used = 0;
@@ -173,9 +176,19 @@ static void set_operands(struct tap_call *call, const struct tap_gpu_op *op, int
             set_operand(&call->w[call->n_w++], &w->op[i]);
         else if (w->op[i].use == TD_GPU_IN && call->n_in < TAP_MAX_INPUTS)
             set_copied(&call->in[call->n_in++], op, i, rows, &used);
-        else if (w->op[i].use == TD_GPU_OUT || w->op[i].use == TD_GPU_OUT_ZEROED)
+        else if (tap_gpu_operand_is_output(&w->op[i]) && !part--)
             set_copied(&call->out, op, i, rows, &used);
     }
+}
+
+/* A number of the call, as a tensor without dimensions. */
+static void add_scalar(struct tap_call *call, const struct td_gpu_work *w)
+{
+    if (w->scalar && call->n_in < TAP_MAX_INPUTS)
+        call->in[call->n_in++] = (struct tap_operand){.role = w->scalar,
+                                                      .dtype = "F32",
+                                                      .data = &w->scalar_value,
+                                                      .bytes = sizeof w->scalar_value};
 }
 
 static uint64_t scratch_needed(const struct tap_gpu_op *op)
@@ -193,7 +206,7 @@ static uint64_t scratch_needed(const struct tap_gpu_op *op)
     return n;
 }
 
-bool tap_gpu_op_describe(const struct tap_gpu_op *op, struct tap_call *call)
+bool tap_gpu_op_describe(const struct tap_gpu_op *op, int part, struct tap_call *call)
 {
     static struct tap_call_launch launches[TAP_MAX_LAUNCHES];
     const struct tap_gpu_entry *first = &op->launch[0];
@@ -212,8 +225,9 @@ bool tap_gpu_op_describe(const struct tap_gpu_op *op, struct tap_call *call)
         call->symbol = first->inner.launch[0].kernel->symbol;
         call->n_launches = set_inner_launches(first, launches);
     }
-    set_attrs(call, &first->work, call->rows);
-    set_operands(call, op, call->rows);
+    set_attrs(call, &first->work, call->rows, part);
+    set_operands(call, op, call->rows, part);
+    add_scalar(call, &first->work);
     call->dump_reason = first->flight;
     call->fingerprint = first->launch.fingerprint;
     return true;

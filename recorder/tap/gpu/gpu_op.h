@@ -18,9 +18,9 @@ struct tap_gpu_op {
     bool unfit;
 };
 /* Describe an op (n > 0) as a call, into *call; all but
- * call->weight_set. The rows of several launches are gathered into memory that is valid until the
+ * call->weight_set. An op has one output: of work with several, this is output `part` of them. The rows of several launches are gathered into memory that is valid until the
  * next call of this function. False: no memory. */
-bool tap_gpu_op_describe(const struct tap_gpu_op *op, struct tap_call *call);
+bool tap_gpu_op_describe(const struct tap_gpu_op *op, int part, struct tap_call *call);
 
 #pragma GCC visibility pop
 #endif

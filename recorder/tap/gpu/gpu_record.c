@@ -89,14 +89,18 @@ static bool copy_inputs(struct tap_gpu_entry *e, void *stream)
            tap_gpu_copies_launch(&c, stream);
 }
 
-static bool copy_output(const struct tap_gpu_entry *e, void *stream)
+static bool copy_outputs(const struct tap_gpu_entry *e, void *stream)
 {
-    const struct td_gpu_operand *o = tap_gpu_gemm_output(&e->work);
     struct tap_gpu_copies c = {.n = 0};
+    int i;
 
-    return (e->launch.slot ? copy_slot(&c, e, stream)
-                           : copy_operand(&c, e->op_at[o - e->work.op], o, stream)) &&
-           tap_gpu_copies_launch(&c, stream);
+    if (e->launch.slot && !copy_slot(&c, e, stream))
+        return false;
+    for (i = 0; i < e->work.n_op && !e->launch.slot; i++)
+        if (tap_gpu_operand_is_output(&e->work.op[i]) &&
+            !copy_operand(&c, e->op_at[i], &e->work.op[i], stream))
+            return false;
+    return tap_gpu_copies_launch(&c, stream);
 }
 
 /* ---- before and after the launch ------------------------------------------------------------- */
@@ -125,15 +129,17 @@ enum tap_count tap_gpu_record_begin(struct tap_gpu_steps *s, const struct tap_gp
                                     const struct td_gpu_work *w, const char *library_function,
                                     bool joined)
 {
-    struct tap_gpu_weight_set *set = tap_gpu_weight_set_find(w);
+    static struct tap_gpu_weight_set none;
+    struct tap_gpu_weight_set *set =
+        w->beside && !tap_gpu_gemm_weights(w) ? &none : tap_gpu_weight_set_find(w);
     struct tap_gpu_entry *e;
     bool ok;
 
     if (!tap_gpu_stage_use_stream(stream))
         return TAP_OPS_FAILED;
-    if (set && tap_gpu_weight_set_is_refused(set))
+    if (set && set->number && tap_gpu_weight_set_is_refused(set))
         return TAP_OPS_LAYERS;
-    if (set && tap_gpu_weight_set_is_activation(set))
+    if (set && set->number && tap_gpu_weight_set_is_activation(set))
         return TAP_OPS_ACTIVATIONS;
     if (!set || !send_weights(s, set, l->stream))
         return set ? TAP_OPS_WEIGHTS : TAP_OPS_FAILED;
@@ -162,7 +168,7 @@ bool tap_gpu_record_end(struct tap_gpu_steps *s, const struct tap_gpu_launch *l,
     tap_gpu_gemm_set_output(&e->work, l);
     if (l->inner && tap_gpu_inner_is_whole(l->inner, &e->work))
         e->inner = *l->inner, e->work.rounding = l->inner->rounding;
-    if (!ok || !copy_output(e, l->stream) || !tap_gpu_stage_mark(l->stream)) {
+    if (!ok || !copy_outputs(e, l->stream) || !tap_gpu_stage_mark(l->stream)) {
         if (e->joins)
             tap_gpu_queue_cut(TAP_OPS_FAILED);
         tap_count(TAP_OPS_FAILED, !e->joins, tap_gpu_gemm_copied_bytes(&e->work));

@@ -130,18 +130,16 @@ static void send_weight_chunk(const struct tap_gpu_entry *e)
 
 /* ---- ops ------------------------------------------------------------------------------------- */
 
-/* Send the op that the launches so far make up. */
-static void send_op(void)
+/* Send output `part` of the op that the launches so far make up. */
+static void send_part(int part)
 {
     const struct tap_gpu_entry *first = &op.launch[0];
     struct tap_open_call t;
     struct tap_call call;
 
-    if (!op.n)
-        return;
-    if (tap_gpu_op_describe(&op, &call)) {
-        call.weight_set = weights_id(&first->set);
-        if (tap_send_weights_refused(call.weight_set))
+    if (tap_gpu_op_describe(&op, part, &call)) {
+        call.weight_set = first->set.number ? weights_id(&first->set) : 0;
+        if (call.weight_set && tap_send_weights_refused(call.weight_set))
             /* From the next op on; this one is counted where it is not recorded. */
             tap_gpu_weight_set_refuse(&first->set);
         tap_gpu_output_check_call(&call);
@@ -154,6 +152,16 @@ static void send_op(void)
     } else {
         tap_count(TAP_OPS_FAILED, 1, 0);
     }
+}
+
+static void send_op(void)
+{
+    int part;
+
+    if (!op.n)
+        return;
+    for (part = 0; part < tap_gpu_gemm_outputs(&op.launch[0].work); part++)
+        send_part(part);
     tap_gpu_stage_free(op.launch[op.n - 1].end);
     op.n = 0;
 }

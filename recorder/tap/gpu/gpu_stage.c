@@ -50,14 +50,12 @@ static struct {
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* The ring that suits this arm: the size of the largest record, if only GEMMs are recorded.
- * (--all-ops is for servers on a CPU.) */
+/* The ring that suits this arm: the size of the largest record. */
 static uint64_t wanted_bytes(void)
 {
     uint64_t bytes = TAP_GPU_STAGE_BYTES;
 
-    while (tap_plan.kinds == TAP_KINDS_GEMM && bytes < tap_plan.ring_bytes &&
-           bytes < TAP_MAX_RING_BYTES)
+    while (bytes < tap_plan.ring_bytes && bytes < TAP_MAX_RING_BYTES)
         bytes *= 2;
     return bytes;
 }

@@ -113,6 +113,9 @@ void tap_gpu_steps_note(struct tap_gpu_steps *s, const struct td_gpu_work *w, ui
 void tap_gpu_steps_clear(struct tap_gpu_steps *s, uint64_t others)
 {
     memset(&s->sampler, 0, sizeof s->sampler);
+    if (s->kinds != tap_plan.kinds)
+        s->finder.first = 0;          /* a step of other ops begins with another one */
+    s->kinds = tap_plan.kinds;
     s->doing = TAP_UNDECIDED;
     s->began_ns = s->step_ns = s->used_ns = 0;
     s->unseen = 0;

@@ -26,6 +26,7 @@ struct tap_gpu_steps {
     _Atomic uint64_t free;
     int64_t woken_ns;                 /* end of the last rest */
     uint64_t unseen;                  /* steps in that rest, if the server was not idle */
+    uint32_t kinds;                   /* of ops, in the last arm: enum tap_kinds */
     _Atomic bool boundary_due;        /* something was recorded since the last boundary */
 };
 

@@ -13,6 +13,7 @@
 #include "recorder/tap/gpu/gpu_threads.h"
 #include "recorder/tap/torch/tap_torch_tensor.h"
 #include "recorder/tap/torch/torch_arguments.h"
+#include "recorder/tap/torch/torch_beside.h"
 #include "recorder/tap/torch/torch_call.h"
 #include "recorder/tap/torch/torch_fingerprints.h"
 #include "recorder/tap/torch/torch_product.h"
@@ -77,7 +78,8 @@ static void enter_product(struct product *p, const struct tap_torch_operator *o,
     p->is_read = p->done = false;
     if (tap_gpu_thread.in_library_call)
         return;                       /* an operator that another one calls */
-    is = tap_torch_product_read(m, stack, &p->work, &a);
+    is = m->row->does == TAP_TORCH_COMPUTES ? tap_torch_beside_read(m, stack, &p->work, &a)
+                                            : tap_torch_product_read(m, stack, &p->work, &a);
     if (is == TAP_TORCH_READ && !tap_torch_stream((const void *)o->real, a, &p->launch.stream))
         is = TAP_TORCH_UNKNOWN;
     if (is == TAP_TORCH_UNKNOWN)
@@ -87,7 +89,7 @@ static void enter_product(struct product *p, const struct tap_torch_operator *o,
     p->launch.context = tap_gpu_context_of(p->launch.stream);
     p->launch.fingerprint = tap_torch_fingerprint_of(tap_gpu_gemm_weights(&p->work));
     p->is_read = true;
-    p->returns_c = m->out < 0;
+    p->returns_c = m->out < 0 && m->row->does == TAP_TORCH_MULTIPLIES;
     p->in_library_call = tap_gpu_set_in_library_call(true);
     p->token = tap_gpu_gate_enter_work(&p->launch, &m->kernel, &p->work);
     if (!p->token)
@@ -251,9 +253,10 @@ void tap_torch_call(unsigned place, td_torch_value *stack, uint64_t n_args, uint
     m = meaning_of(o, n_args, n_results);
     if (m && m->row->does == TAP_TORCH_REPACKS)
         call_repack(o, m, stack, n_args, n_results);
-    else if (m && tap_gpu_captures_any() && call_captured(o, m, stack, n_args, n_results))
+    else if (m && m->row->does == TAP_TORCH_MULTIPLIES && tap_gpu_captures_any() &&
+             call_captured(o, m, stack, n_args, n_results))
         ;
-    else if (m && is_awake && tap_armed() && tap_gpu_come_in())
+    else if (is_awake && tap_armed() && tap_torch_is_recorded(m) && tap_gpu_come_in())
         call_product(o, m, stack, n_args, n_results);
     else
         o->real(stack, n_args, n_results);

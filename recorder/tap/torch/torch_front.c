@@ -25,7 +25,7 @@ static void report(void)
         uint64_t calls = atomic_load(&o->calls), bytes = atomic_load(&o->bytes);
 
         if (calls == o->sent_calls ||
-            !tap_send_operator(o->name, o->key, atomic_load(&o->meaning) != NULL,
+            !tap_send_operator(o->name, o->key, tap_torch_is_recorded(atomic_load(&o->meaning)),
                                calls - o->sent_calls, bytes - o->sent_bytes))
             continue;
         o->sent_calls = calls;
@@ -63,7 +63,7 @@ static const char *own_unseen(char *text, size_t size)
 static const char *unseen(void)
 {
     static char text[TAP_TEXT];
-    const char *unfit = tap_torch_row_that_does_not_fit();
+    const char *unfit = tap_torch_row_that_does_not_fit(tap_wants_all_kinds());
     unsigned n = tap_torch_operators_left_out();
 
     if (tap_torch_refused())

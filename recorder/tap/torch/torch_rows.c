@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "recorder/tap/core/tap_plan.h"
+
 static const struct tap_torch_row rows[] = {
     {.name = "_C::machete_mm",
      .does = TAP_TORCH_MULTIPLIES,
@@ -158,9 +160,99 @@ static const struct tap_torch_row rows[] = {
      .layout = "checkpoint",
      .out = "out_tensors",
      .number = {"per_act_token", "per_out_ch"}},
+    {.name = "_C::rms_norm",
+     .does = TAP_TORCH_COMPUTES,
+     .roles = {{"input", "a", TD_GPU_IN},
+               {"weight", "w", TD_GPU_WEIGHT},
+               {"result", "c", TD_GPU_OUT}},
+     .kind = "rms_norm",
+     .layout = "checkpoint",
+     .last_of = "input",
+     .epsilon = "epsilon",
+     .once_a_step = true},
+    {.name = "_C::fused_add_rms_norm",
+     .does = TAP_TORCH_COMPUTES,
+     .roles = {{"input", "a", TD_GPU_IN},
+               {"residual", "residual", TD_GPU_IN},
+               {"weight", "w", TD_GPU_WEIGHT},
+               {"input", "c", TD_GPU_OUT},
+               {"residual", "c", TD_GPU_OUT}},
+     .kind = "fused_add_rms_norm",
+     .layout = "checkpoint",
+     .last_of = "input",
+     .epsilon = "epsilon",
+     .once_a_step = true},
+    {.name = "_C::silu_and_mul",
+     .does = TAP_TORCH_COMPUTES,
+     .roles = {{"input", "a", TD_GPU_IN}, {"result", "c", TD_GPU_OUT}},
+     .kind = "silu_and_mul",
+     .layout = "checkpoint",
+     .last_of = "result"},
+    {.name = "_C::rotary_embedding",
+     .does = TAP_TORCH_COMPUTES,
+     .roles = {{"positions", "positions", TD_GPU_IN},
+               {"query", "a", TD_GPU_IN},
+               {"key", "key", TD_GPU_IN},
+               {"cos_sin_cache", "cos_sin", TD_GPU_WEIGHT},
+               {"query", "c", TD_GPU_OUT},
+               {"key", "c", TD_GPU_OUT}},
+     .kind = "rotary_embedding",
+     .layout = "checkpoint",
+     .number = {"head_size", "is_neox", "rope_dim_offset", "inverse"},
+     .attr = {"n", "neox", "offset", "inverse"}},
+    {.name = "_C::dynamic_scaled_int8_quant",
+     .does = TAP_TORCH_COMPUTES,
+     .roles = {{"input", "a", TD_GPU_IN},
+               {"result", "c", TD_GPU_OUT},
+               {"scale", "c", TD_GPU_OUT},
+               {"azp", "c", TD_GPU_OUT}},
+     .kind = "scaled_quant",
+     .layout = "checkpoint",
+     .last_of = "input",
+     .says = {{"code", 1}},
+     .third = "azp"},
+    {.name = "_C::static_scaled_int8_quant",
+     .does = TAP_TORCH_COMPUTES,
+     .roles = {{"input", "a", TD_GPU_IN},
+               {"scale", "scale", TD_GPU_IN},
+               {"azp", "azp", TD_GPU_IN},
+               {"result", "c", TD_GPU_OUT}},
+     .kind = "scaled_quant",
+     .layout = "checkpoint",
+     .last_of = "input",
+     .says = {{"code", 1}}},
+    {.name = "_C::dynamic_scaled_fp8_quant",
+     .does = TAP_TORCH_COMPUTES,
+     .roles = {{"input", "a", TD_GPU_IN},
+               {"result", "c", TD_GPU_OUT},
+               {"scale", "c", TD_GPU_OUT}},
+     .kind = "scaled_quant",
+     .layout = "checkpoint",
+     .last_of = "input",
+     .says = {{"code", 2}, {"per_tensor", 1}}},
+    {.name = "_C::dynamic_per_token_scaled_fp8_quant",
+     .does = TAP_TORCH_COMPUTES,
+     .roles = {{"input", "a", TD_GPU_IN},
+               {"scale_ub", "upper", TD_GPU_IN},
+               {"result", "c", TD_GPU_OUT},
+               {"scale", "c", TD_GPU_OUT}},
+     .kind = "scaled_quant",
+     .layout = "checkpoint",
+     .last_of = "input",
+     .says = {{"code", 2}}},
+    {.name = "_C::static_scaled_fp8_quant",
+     .does = TAP_TORCH_COMPUTES,
+     .roles = {{"input", "a", TD_GPU_IN},
+               {"scale", "scale", TD_GPU_IN},
+               {"result", "c", TD_GPU_OUT}},
+     .kind = "scaled_quant",
+     .layout = "checkpoint",
+     .last_of = "input",
+     .says = {{"code", 2}}},
 };
 
-static _Atomic(const char *) unfit;   /* the last operator whose schema lacks a name of its row */
+/* The last operator whose schema lacks a name of its row: of a product, of what stands beside them. */
+static _Atomic(const char *) unfit, unfit_beside;
 
 /* The place of an argument. False: the row names it, and the schema has none of that name. */
 static bool find(const struct tap_torch_schema *s, const char *name, int *place)
@@ -201,11 +293,31 @@ static bool is_bool(const struct tap_torch_schema *s, int place)
                          !s->arg[place].optional);
 }
 
+static bool is_float(const struct tap_torch_schema *s, int place)
+{
+    return place < 0 || (s->arg[place].type == TAP_TORCH_FLOAT && !s->arg[place].list &&
+                         !s->arg[place].optional);
+}
+
+/* The outputs of an operator that has several, or has them among its roles. */
+static bool find_outputs(struct tap_torch_meaning *m)
+{
+    const struct tap_torch_schema *s = m->schema;
+    int i;
+
+    for (i = 0; i < TAP_TORCH_ROLES && m->row->roles[i].arg; i++)
+        if (m->row->roles[i].use == TD_GPU_OUT && !s->arg[m->role[i]].written)
+            return false;
+    return !s->n_results && find(s, m->row->last_of, &m->last_of) && is_tensor(s, m->last_of) &&
+           find(s, m->row->epsilon, &m->epsilon) && is_float(s, m->epsilon);
+}
+
 static bool find_all(struct tap_torch_meaning *m)
 {
     const struct tap_torch_row *row = m->row;
     const struct tap_torch_schema *s = m->schema;
-    bool found = find(s, row->out, &m->out) && is_output(s, m->out) &&
+    bool found = find(s, row->out, &m->out) &&
+                 (row->does == TAP_TORCH_COMPUTES || is_output(s, m->out)) &&
                  find(s, row->n_of, &m->n_of) && is_tensor(s, m->n_of) &&
                  find(s, row->type, &m->type) && is_int(s, m->type) &&
                  find(s, row->bits, &m->bits) && is_int(s, m->bits) &&
@@ -222,7 +334,7 @@ static bool find_all(struct tap_torch_meaning *m)
                 (m->absent[i] < 0 || s->arg[m->absent[i]].optional);
     for (i = 0; i < TAP_TORCH_FIXED; i++)
         found = found && find(s, row->fixed[i].arg, &m->fixed[i]) && is_bool(s, m->fixed[i]);
-    return found;
+    return found && (row->does != TAP_TORCH_COMPUTES || find_outputs(m));
 }
 
 /* May an argument of this type have such a value? */
@@ -291,11 +403,18 @@ const struct tap_torch_meaning *tap_torch_meaning_of(const char *name,
         return NULL;
     m = tap_torch_meaning_of_row(&rows[i], schema);
     if (!m)
-        atomic_store(&unfit, rows[i].name);
+        atomic_store(rows[i].does == TAP_TORCH_COMPUTES ? &unfit_beside : &unfit, rows[i].name);
     return m;
 }
 
-const char *tap_torch_row_that_does_not_fit(void)
+const char *tap_torch_row_that_does_not_fit(bool beside)
 {
-    return atomic_load(&unfit);
+    const char *name = atomic_load(&unfit);
+
+    return name || !beside ? name : atomic_load(&unfit_beside);
+}
+
+bool tap_torch_is_recorded(const struct tap_torch_meaning *m)
+{
+    return m && (m->row->does != TAP_TORCH_COMPUTES || tap_wants_all_kinds());
 }

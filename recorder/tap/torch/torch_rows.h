@@ -18,10 +18,12 @@
 #define TAP_TORCH_TURNED 5
 #define TAP_TORCH_ABSENT 4
 #define TAP_TORCH_FIXED 2
+#define TAP_TORCH_SAYS 2
 
 enum tap_torch_does {
     TAP_TORCH_MULTIPLIES,             /* C [m, n] = A [m, k] by W */
-    TAP_TORCH_REPACKS                 /* it returns W in the layout that such an operator reads */
+    TAP_TORCH_REPACKS,                /* it returns W in the layout that such an operator reads */
+    TAP_TORCH_COMPUTES                /* something beside products: recorded with --all-ops only */
 };
 
 /* What is rounded before the product, to A's type. */
@@ -34,6 +36,7 @@ enum tap_torch_rounds {
 /* A tensor among the arguments. Optional ones may be None, or have no elements, but for A and the
  * first weight. A number without dimensions is a vector of one. */
 struct tap_torch_role { const char *arg, *role; enum td_gpu_use use; };
+
 
 struct tap_torch_row {
     const char *name;                 /* "_C::machete_mm" */
@@ -65,6 +68,15 @@ struct tap_torch_row {
                                               order in which it knows them */
     const char *absent[TAP_TORCH_ABSENT]; /* arguments that must be None: given, they change what the
                                              operator computes */
+    /* Of an operator that COMPUTES: its roles have its outputs, too (TD_GPU_OUT), in the order in which
+     * attribute "part" counts them. An argument that is written over what it held has two roles. A
+     * and the first output are always there; others may be None. */
+    const char *last_of;              /* the tensor whose last dimension is n; NULL: a number is n */
+    const char *attr[TAP_TORCH_NUMBERS]; /* the attribute that each of `number` becomes, or "n" */
+    struct td_gpu_attr says[TAP_TORCH_SAYS]; /* attributes that every call has */
+    const char *third;                /* attribute that is 1 where the third output is not None */
+    const char *epsilon;              /* float: goes into the op as input "eps" */
+    bool once_a_step;                 /* its weights are used once in a step */
     const struct td_own_row *own;     /* what a file of the user's says (--ops), and the members above
                                          do not; NULL: a row of ours */
 };
@@ -74,7 +86,7 @@ struct tap_torch_meaning {
     const struct tap_torch_row *row;
     /* Places of the arguments; -1: the row has no such. */
     int role[TAP_TORCH_ROLES], out, n_of, type, bits, group_size, v2, number[TAP_TORCH_NUMBERS];
-    int absent[TAP_TORCH_ABSENT], fixed[TAP_TORCH_FIXED];
+    int absent[TAP_TORCH_ABSENT], fixed[TAP_TORCH_FIXED], last_of, epsilon;
     int own_bits, own_group_size, own_fixed[TD_OWN_FIXED];
     const struct tap_torch_schema *schema;
     struct td_gpu_adapter adapter;    /* the operator in the place of a kernel */
@@ -91,8 +103,12 @@ const struct tap_torch_meaning *tap_torch_meaning_of(const char *name,
 const struct tap_torch_meaning *tap_torch_meaning_of_row(const struct tap_torch_row *row,
                                                          const struct tap_torch_schema *schema);
 
-/* The name of an operator whose row does not fit what was registered; NULL: all do. */
-const char *tap_torch_row_that_does_not_fit(void);
+/* The name of an operator whose row does not fit what was registered; NULL: all do.
+ *   beside : look at those that COMPUTE, too */
+const char *tap_torch_row_that_does_not_fit(bool beside);
+
+/* Are calls of the operator recorded in this arm? m may be NULL. */
+bool tap_torch_is_recorded(const struct tap_torch_meaning *m);
 
 #pragma GCC visibility pop
 #endif

@@ -263,9 +263,9 @@ static void the_ring_grows_with_the_recorders(void **state)
     expect_recorded(&b);
     arm_for(&b, RING, 4 * usual, NULL); /* what there is stays */
     expect_recorded(&b);
-    tap_plan.kinds = TAP_KINDS_ALL;    /* not of GEMMs on a GPU */
+    tap_plan.kinds = TAP_KINDS_ALL;    /* --all-ops is no other case */
     tap_gpu_stage_forget();
-    arm_for(&b, 3 * usual, usual, NULL);
+    arm_for(&b, 3 * usual, 4 * usual, NULL);
     tap_plan.kinds = TAP_KINDS_GEMM;
     expect_recorded(&b);
     tap_gpu_stage_forget();

@@ -796,12 +796,12 @@ static void test_a_row_that_does_not_fit(void **state)
     struct tap_torch_schema s;
 
     (void)state;
-    assert_null(tap_torch_row_that_does_not_fit());
+    assert_null(tap_torch_row_that_does_not_fit(false));
     assert_true(tap_torch_schema_read("machete_mm(Tensor A, Tensor B, int b_type, Tensor? b_group_scales) -> Tensor", &s));
     assert_null(tap_torch_meaning_of("_C::mm", &s));
-    assert_null(tap_torch_row_that_does_not_fit());
+    assert_null(tap_torch_row_that_does_not_fit(false));
     assert_null(tap_torch_meaning_of("_C::machete_mm", &s));
-    assert_string_equal(tap_torch_row_that_does_not_fit(), "_C::machete_mm");
+    assert_string_equal(tap_torch_row_that_does_not_fit(false), "_C::machete_mm");
 }
 
 /* ---- a library of operators ---------------------------------------------------------------------------------------- */

@@ -1,0 +1,19 @@
+/* torch_beside.h - a call of an operator that stands beside products (norms, activations, …), read as
+ * the work of one launch. Only with --all-ops.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_RECORDER_TAP_TORCH_TORCH_BESIDE_H
+#define TD_RECORDER_TAP_TORCH_TORCH_BESIDE_H
+
+#include "recorder/tap/torch/torch_product.h"
+
+#pragma GCC visibility push(hidden)
+
+/* As tap_torch_product_read(), of an operator that COMPUTES (torch_rows.h). Its outputs are arguments,
+ * so that their addresses are known. A tensor of more than two dimensions is read as a matrix: its
+ * first dimension, by all others, which must lie without gaps. Allocates nothing. */
+enum tap_torch_product tap_torch_beside_read(const struct tap_torch_meaning *m,
+                                             const td_torch_value *stack, struct td_gpu_work *w,
+                                             td_torch_tensor *a);
+
+#pragma GCC visibility pop
+#endif
