@@ -296,7 +296,7 @@ void td_count_content(const struct td_comparison *c, const struct td_side *side,
     for (i = 0; i < side->n_xs; i++)
         if (counts(&side->xs[i]) && !side->xs[i].error) {
             out->planned++;
-            out->seen += has_content(&side->xs[i], side->masked);
+            out->seen += has_content(&side->xs[i], td_side_masks(side, &side->xs[i]));
             all_empty = all_empty && !side->xs[i].n_tokens && !side->xs[i].text_len;
         }
     if (all_empty && out->seen) {     /* one prompt may end at once; a server that says nothing is another */
@@ -305,7 +305,7 @@ void td_count_content(const struct td_comparison *c, const struct td_side *side,
         return;
     }
     snprintf(out->why, sizeof out->why,
-             side->masked ? "their words are redacted, and their token ids are not known"
+             side->no_text || side->may_mask ? "their words are redacted, and their token ids are not known"
                           : "neither text nor tokens of the others were kept");
 }
 

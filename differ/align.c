@@ -19,24 +19,22 @@ const char *td_role_key(enum td_role role)
     return KEYS[role];
 }
 
-/* Are the words of answers overwritten in this fixture? */
-static bool masks_answers(const cJSON *manifest)
+/* What is overwritten is all stars: a rule may name another member, or match nothing. */
+bool td_side_masks(const struct td_side *side, const struct td_exchange *x)
 {
-    const cJSON *r = td_json_get(manifest, "redaction"), *path;
+    size_t i = 0;
 
-    if (td_json_get_bool(r, "no_text", false))
-        return true;
-    cJSON_ArrayForEach(path, td_json_get(r, "json_paths"))
-        if (cJSON_IsString(path) &&
-            (!strncmp(path->valuestring, "choices", 7) || !strncmp(path->valuestring, "**", 2) ||
-             !strncmp(path->valuestring, "content", 7)))
-            return true;
-    return false;
+    if (side->no_text || !side->may_mask)
+        return side->no_text;
+    while (i < x->text_len && x->text[i] == '*')
+        i++;
+    return x->text_len && i == x->text_len;
 }
 
 int td_side_open(const char *dir, enum td_role role, int round, struct td_side *out,
                  struct td_error *err)
 {
+    const cJSON *rules;
     int rc;
 
     memset(out, 0, sizeof *out);
@@ -45,7 +43,9 @@ int td_side_open(const char *dir, enum td_role role, int round, struct td_side *
     rc = td_fixture_open(dir, &out->fx, err);
     if (rc)
         return rc;
-    out->masked = masks_answers(td_fixture_manifest(out->fx));
+    rules = td_json_get(td_fixture_manifest(out->fx), "redaction");
+    out->no_text = td_json_get_bool(rules, "no_text", false);
+    out->may_mask = cJSON_GetArraySize(td_json_get(rules, "json_paths")) > 0;
     rc = td_fixture_check(out->fx, TD_FILES_JUDGED, err);
     if (!rc)
         rc = td_fixture_exchanges(out->fx, &out->xs, &out->n_xs, &out->bad_frames, err);
@@ -227,7 +227,7 @@ int td_align_exchanges(const struct td_side *sides, size_t n_sides, struct td_gr
             out->candidate_reached |= sides[i].role == TD_NEW &&
                                       (!x->error_kind || strcmp(x->error_kind, "connect") != 0);
             if (x->phase != TD_PHASE_WARMUP && !td_send_was_stopped(x))
-                out->xrefs[n++] = (struct td_xref){x, sides[i].role, sides[i].round, sides[i].masked};
+                out->xrefs[n++] = (struct td_xref){x, sides[i].role, sides[i].round, td_side_masks(&sides[i], x)};
         }
     qsort(out->xrefs, n, sizeof *out->xrefs, by_prompt);
     for (i = 0; i < n; i++) {

@@ -26,13 +26,16 @@ struct td_side {
     struct td_exchange *xs;    /* [n_xs] all its exchanges */
     size_t n_xs;
     size_t bad_frames;         /* frames of exchanges that are corrupt and were skipped */
-    bool masked;               /* the words of its answers are overwritten, or were not kept */
+    bool no_text;              /* words of answers were not kept */
+    bool may_mask;             /* a rule may have overwritten words of answers */
 };
 
 /* Open a fixture and read all its exchanges. */
 int td_side_open(const char *dir, enum td_role role, int round, struct td_side *out,
                  struct td_error *err);
 void td_side_close(struct td_side *s);
+/* Are the words of this answer overwritten, or not kept? */
+bool td_side_masks(const struct td_side *side, const struct td_exchange *x);
 
 /* Check that two fixtures may be compared: model, sampling settings and suite of prompts must be
  * equal. A fact that one manifest lacks is not compared. TD_EINVAL names the fact and both
@@ -46,7 +49,7 @@ int td_align_check_origin(const cJSON *base_manifest, const char *base_name, con
 
 /* ---- exchanges ------------------------------------------------------------------------------- */
 
-/* An exchange and where it comes from. x is borrowed from its side. masked: as its side has it. */
+/* An exchange and where it comes from. x is borrowed from its side. masked: td_side_masks(). */
 struct td_xref { const struct td_exchange *x; enum td_role role; int round; bool masked; };
 
 /* All answers to one prompt, without warm-ups and requests that the user stopped. Each list is ordered by (round, phase, repeat). */

@@ -83,12 +83,29 @@ static void add_repeats(const struct td_comparison *c, struct td_jw *w)
         td_jw_cstr(w, NULL, "whether results repeat (each op ran once)");
 }
 
+static bool masks_any(const struct td_side *side)
+{
+    size_t i = 0;
+
+    while (i < side->n_xs && !td_side_masks(side, &side->xs[i]))
+        i++;
+    return i < side->n_xs;
+}
+
+/* Where the words of answers are overwritten, tokens alone are compared. */
+static void add_texts(const struct td_comparison *c, struct td_jw *w)
+{
+    if (c->lane[TD_LANE_TOKENS].asked && (masks_any(&c->side[0]) || masks_any(&c->side[1])))
+        td_jw_cstr(w, NULL, "texts of answers (redacted)");
+}
+
 void td_advice_write_not_checked(const struct td_comparison *c, struct td_jw *w)
 {
     td_jw_arr(w, "not_checked");
     add_own_kernels(c, w);
     if (!c->lane[TD_LANE_TOKENS].asked)
         td_jw_cstr(w, NULL, "answers");
+    add_texts(c, w);
     if (!c->lane[TD_LANE_OPS].asked)
         td_jw_cstr(w, NULL, "kernels");
     if (!c->lane[TD_LANE_SPEED].asked)

@@ -182,26 +182,43 @@ int td_redactor_finish(struct td_redactor *r, td_redact_emit *emit, void *ctx)
     return rc;
 }
 
-/* Can a path reach the answer's text in its body? Then the text derived from it is hidden, too. */
+/* Does the path lead to a member that makes an answer's text, or holds one that does? A last part without
+ * a name ("choices[*]") is one of the member before it. */
+static bool reaches_text(const struct td_redact_path *p)
+{
+    static const char *const names[] = {
+        "choices",  "content",      "text",  "delta", "message", "token",
+        "tokens",   "logprobs",     "bytes", "top_logprobs",     "completion_probabilities",
+        "reasoning", "reasoning_content", NULL};
+    const char *const *n;
+    int i = p->n;
+
+    while (i > 0 && !p->part[i - 1].name)
+        i--;
+    for (n = names; i > 0 && *n; n++)
+        if (!strcmp(p->part[i - 1].name, *n))
+            return true;
+    return i == 0;                    /* it has no name at all */
+}
+
+bool td_redact_reaches_text(const char *path)
+{
+    struct td_redact_path p = {.n = 0};
+    struct td_error err = {0, ""};
+    const bool reaches = td_redact_path_parse(&p, path, &err) || reaches_text(&p);
+
+    td_redact_path_release(&p);
+    return reaches;
+}
+
+/* Is an answer's text overwritten in its body? Then the text derived from it is hidden, too. */
 static bool reaches_answers(const struct td_redact_rules *rules)
 {
-    static const char *const names[] = {"choices", "content", "text",   "delta",
-                                        "message", "token",   "tokens", "completion_probabilities",
-                                        NULL};
-    int i, k;
+    int i;
 
-    for (i = 0; i < rules->n_paths; i++) {
-        const struct td_redact_path *p = &rules->path[i];
-        const char *ends[2] = {p->part[0].name, p->part[p->n - 1].name};
-
-        for (k = 0; k < 2; k++) {
-            const char *const *n;
-
-            for (n = names; ends[k] && *n; n++)
-                if (!strcmp(ends[k], *n))
-                    return true;
-        }
-    }
+    for (i = 0; i < rules->n_paths; i++)
+        if (reaches_text(&rules->path[i]))
+            return true;
     return false;
 }
 

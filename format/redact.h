@@ -25,6 +25,8 @@ int td_redactor_wire(struct td_redactor *r, const struct td_wire *rec, td_redact
 int td_redactor_finish(struct td_redactor *r, td_redact_emit *emit, void *ctx);
 /* Redact an exchange's JSON line in place. */
 void td_redactor_exchange(struct td_redactor *r, char *line, size_t n);
+/* Does a rule of --redact overwrite an answer's text? It is hidden then in all that is derived of it. */
+bool td_redact_reaches_text(const char *path);
 /* Redact the sentence of an error in place, and a fact (redact_fact.h). Both may be called from any
  * thread, and count nothing.
  *   from_server : the server wrote the sentence, as errors of the kinds http, stream and parse are */

@@ -12,6 +12,7 @@
 #include "common/proc.h"
 #include "common/streams.h"
 #include "format/header_args.h"
+#include "format/redact.h"
 #include "recorder/dry_run.h"
 #include "recorder/record.h"
 #include "recorder/run_server.h"
@@ -174,7 +175,7 @@ static void redact_scores(const char **paths)
     size_t n = 0;
 
     for (; paths[n]; n++)
-        answers |= !strncmp(paths[n], "choices", 7);
+        answers |= td_redact_reaches_text(paths[n]);
     if (!n)
         return;
     paths[n++] = "**.decoded_token";

@@ -90,8 +90,8 @@ static void test_another_end_is_named_and_none_is_not(void **state)
 static struct td_same_tokens measure(int old, int now, bool masked)
 {
     struct td_exchange xs[2][N];
-    struct td_side sides[2] = {{.role = TD_BASE, .xs = xs[0], .n_xs = N, .masked = masked},
-                               {.role = TD_NEW, .xs = xs[1], .n_xs = N, .masked = masked}};
+    struct td_side sides[2] = {{.role = TD_BASE, .xs = xs[0], .n_xs = N, .no_text = masked},
+                               {.role = TD_NEW, .xs = xs[1], .n_xs = N, .no_text = masked}};
     static char name[N][4];
     struct td_policy policy;
     struct td_groups g;
