@@ -342,6 +342,26 @@ static void check_said(const struct td_exchange *xs, size_t n_xs, const struct a
     note_first(s, first, what);
 }
 
+/* Is there no number among the logprobs of the tokens that a scoring has? The first has none by right. */
+static bool says_no_number(const struct td_exchange *x)
+{
+    int32_t k;
+
+    if (!x->scores || x->n_scores < 2)
+        return false;
+    for (k = 1; k < x->n_scores; k++)
+        if (isfinite(x->scores[k]))
+            return false;
+    return true;
+}
+
+static enum td_scored outcome_of(const struct td_exchange *x)
+{
+    const enum td_scored outcome = td_scores_role(x) ? td_scores_outcome(x) : TD_SCORED;
+
+    return outcome == TD_SCORED && td_scores_role(x) && says_no_number(x) ? TD_SCORED_NAN : outcome;
+}
+
 /* A server need not offer to score answers. One that does, and fails, does not work. */
 static void check_scoring(const struct td_exchange *xs, size_t n_xs, struct td_smoke *s)
 {
@@ -350,7 +370,7 @@ static void check_scoring(const struct td_exchange *xs, size_t n_xs, struct td_s
     char what[200];
 
     for (i = 0; i < n_xs; i++) {
-        const enum td_scored outcome = td_scores_role(&xs[i]) ? td_scores_outcome(&xs[i]) : TD_SCORED;
+        const enum td_scored outcome = outcome_of(&xs[i]);
 
         asked += td_scores_role(&xs[i]);
         if (outcome != TD_SCORED_FAILED && outcome != TD_SCORED_NAN)
@@ -361,7 +381,7 @@ static void check_scoring(const struct td_exchange *xs, size_t n_xs, struct td_s
     if (!first)
         return;
     snprintf(what, sizeof what, "%zu of %zu requests to score answers failed, the first: %.100s", failed,
-             asked, td_scores_outcome(first) == TD_SCORED_NAN ? "the server reports NaN"
+             asked, outcome_of(first) == TD_SCORED_NAN ? "the server reports NaN"
                     : first->error                            ? first->error
                                                               : "no logprobs");
     s->verdict = TD_REGRESSED;

@@ -141,6 +141,8 @@ static const struct td_arg_env environment[] = {
                    "server must have the same value"},
     {"TD_TAP_GRAPHS", "in a server with the tap: MiB of GPU memory for copies inside CUDA graphs; "
                       "--graphs sets it"},
+    {"TD_TAP_TWINS", "in a server with the tap: 1 records CUDA graphs by twins of them, which no GPU "
+                     "has run yet"},
     {"TD_TAP_CUBLAS", "in a server with the tap: 0 records no GEMM that it has cuBLAS do"},
     {NULL, NULL},
 };

@@ -315,6 +315,21 @@ static void test_a_server_that_fails_to_score(void **state)
     stop(w);
 }
 
+/* A scoring that comes, and in which no token has a logprob. */
+static void test_a_scoring_without_numbers(void **state)
+{
+    struct world *w = scored(0.05);
+    int k;
+
+    (void)state;
+    for (k = 0; k < LEN + 4; k++)
+        w->xs[5].scores[k] = NAN;
+    expect(w, "1 of 1 requests to score answers failed, the first: the server reports NaN");
+    w->xs[5].scores[3] = -1;
+    expect(w, NULL);
+    stop(w);
+}
+
 /* What stands for bytes that are no text is no text. */
 static void test_text_of_replacements(void **state)
 {
@@ -370,6 +385,7 @@ int main(void)
         cmocka_unit_test(test_reading_and_writing_agree),
         cmocka_unit_test(test_an_answer_comes_to_an_end),
         cmocka_unit_test(test_a_server_that_fails_to_score),
+        cmocka_unit_test(test_a_scoring_without_numbers),
         cmocka_unit_test(test_text_of_replacements),
         cmocka_unit_test(test_what_was_trouble_stays_trouble),
     };
