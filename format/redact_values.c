@@ -9,6 +9,7 @@
 
 #include "common/array.h"
 #include "format/base64.h"
+#include "format/credentials.h"
 #include "format/redact_stars.h"
 #include "format/secret_names.h"
 #include "format/spelling.h"
@@ -130,19 +131,26 @@ static int add_value(struct td_redact_values *v, const char *s, size_t n, struct
     return rc ? rc : add_hex(v, s, n, err);
 }
 
-/* What "Basic" credentials say: "user:password", and the password. */
-static int add_basic(struct td_redact_values *v, const char *base64, struct td_error *err)
+/* What "Basic" credentials of n bytes say: "user:password", and the password. */
+static int add_basic(struct td_redact_values *v, const char *base64, size_t n, struct td_error *err)
 {
-    struct td_buf b = TD_BUF_INIT(MOST_VALUE);
+    struct td_buf in = TD_BUF_INIT(MOST_VALUE), b = TD_BUF_INIT(MOST_VALUE);
     const char *password;
     int rc = TD_OK;
 
-    if (!td_base64_decode(base64, &b) && b.len >= LEAST) {
+    td_buf_add(&in, base64, n);
+    for (; n % 4; n++)
+        td_buf_addc(&in, '=');
+    td_buf_str(&in);
+    if (in.failed)
+        rc = td_fail(err, TD_ENOMEM, "redaction: out of memory");
+    else if (!td_base64_decode(in.data, &b) && b.len >= LEAST) {
         rc = add_text(v, b.data, b.len, err);
         password = memchr(b.data, ':', b.len);
         if (!rc && password && (size_t)(b.data + b.len - ++password) >= LEAST)
             rc = add_value(v, password, (size_t)(b.data + b.len - password), err);
     }
+    td_buf_release(&in);
     td_buf_release(&b);
     return rc;
 }
@@ -162,16 +170,30 @@ static int add_parts(struct td_redact_values *v, const char *s, size_t n, struct
     return rc;
 }
 
-/* Add what a header's value holds, of n bytes, with a NUL or blanks behind them. */
-static int add_header_value(struct td_redact_values *v, const char *s, size_t n, struct td_error *err)
+/* Add the value of a header of a secret's name. */
+static int add_secret(struct td_redact_values *v, const char *s, size_t n, struct td_error *err)
 {
-    const char *key = memchr(s, ' ', n);
+    const size_t key = td_credentials_key(s, n);
+    struct td_credential one;
+    size_t at = 0;
     int rc;
 
-    if (!key || (size_t)(s + n - ++key) < LEAST)
+    if (n - key < LEAST)
         rc = add_value(v, s, n, err);
-    else if (!(rc = add_text(v, s, n, err)) && !(rc = add_value(v, key, (size_t)(s + n - key), err)) && !strncasecmp(s, "Basic ", 6))
-        rc = add_basic(v, key, err);
+    else if (!(rc = add_text(v, s, n, err)) && !(rc = add_value(v, s + key, n - key, err)) && td_credentials_basic(s, n))
+        rc = add_basic(v, s + key, n - key, err);
+    while (!rc && td_credentials_next(s, n, &at, &one))
+        if (one.n >= LEAST)
+            rc = add_value(v, one.s, one.n, err);
+    return rc;
+}
+
+/* Add what a header's value holds, of n bytes, with a NUL or blanks behind them.
+ * named : its name is a secret's */
+static int add_header_value(struct td_redact_values *v, const char *s, size_t n, bool named, struct td_error *err)
+{
+    const int rc = named ? add_secret(v, s, n, err) : add_value(v, s, n, err);
+
     return rc ? rc : add_parts(v, s, n, err);
 }
 
@@ -253,7 +275,7 @@ int td_redact_values_init(struct td_redact_values *v, const char *const *headers
         for (n = strlen(s); n && (s[n - 1] == ' ' || s[n - 1] == '\t'); n--)
             ;
         if (n >= LEAST && (named || looks_like_key(s, n)))
-            rc = add_header_value(v, s, n, err);
+            rc = add_header_value(v, s, n, named, err);
     }
     note_beginnings(v);
     return rc;

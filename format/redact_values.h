@@ -3,8 +3,9 @@
  *
  * A server that refuses a key may well repeat it. Searched for are values of 8 bytes or more, of headers
  * whose name is a secret's, or that look like a key (20 bytes or more, letters and digits, no blank);
- * with "Bearer X" also X, with "Basic X" what X says and its password, and parts that look like a key, as
- * one cookie of several. Others, as "application/json", are words of any message.
+ * with "Bearer X" also X, with "Basic X" what X says and its password, what stands in quotes or behind
+ * "NAME=" (credentials.h), where it has 8 bytes, and parts of any header that look like a key. Others, as
+ * "application/json", are words of any message.
  *
  * A value is found in any spelling of spelling.h, in either case of its letters, in base64 of both
  * alphabets, whatever stands before it there, and in hexadecimal digits. */

@@ -187,6 +187,54 @@ static void test_parts(void **state)
     check_text("X-Api-Key: 1234567", "1234567", false, "1234567"); /* too short to be searched for */
 }
 
+/* A server takes several blanks and tabs for one, reads quotes and "NAME=" away, and repeats what is left. */
+static void test_ways_to_give_a_key(void **state)
+{
+    static const char *const HEADER[] = {
+        "Authorization: Bearer hunterseven", "Authorization: Bearer  hunterseven", "Authorization: Bearer\thunterseven",
+        "Authorization:\tbearer \t hunterseven \t", "Authorization: hunterseven", "Authorization: Basic dXNlcjpodW50ZXJzZXZlbg==",
+        "Authorization: Basic  dXNlcjpodW50ZXJzZXZlbg==", "Authorization: basic\tdXNlcjpodW50ZXJzZXZlbg ", "Authorization: Token token=hunterseven",
+        "Authorization: Token token=\"hunterseven\"", "Authorization: Token  id=\"a, b\", token = \"hunterseven\"",
+        "Authorization: Bearer \"hunterseven\"", "Authorization: Bearer \"hunterseven", "X-Api-Key: hunterseven", "X-Api-Key: \"hunterseven\"",
+        "X-Api-Key:\t'hunterseven'", "Cookie: lang=en; session=hunterseven"};
+    static spell *const HOW[] = {plain, upper, all_u, hex};
+    struct td_buf b = TD_BUF_INIT(1 << 16);
+    size_t i, k;
+
+    (void)state;
+    for (i = 0; i < sizeof HEADER / sizeof *HEADER; i++) {
+        struct td_redact_values *v = values(HEADER[i]);
+
+        for (k = 0; k < sizeof HOW / sizeof *HOW; k++) {
+            td_buf_clear(&b);
+            spell_key(&b, "hunterseven", HOW[k]);
+            td_buf_str(&b);
+            check_hidden(v, &b, 0, 0);
+        }
+        td_buf_clear(&b);
+        base64(&b, "user:", "hunterseven", "", false);
+        td_buf_str(&b);
+        check_hidden(v, &b, 7, 3);
+        free_values(v);
+    }
+    td_buf_release(&b);
+}
+
+/* What such headers hold besides a key are words of any message. */
+static void test_words_beside_a_key(void **state)
+{
+    static const char DIGEST[] = "Authorization: Digest realm=\"inference\", uri=\"/v1/completions\", Algorithm=SHA-256-sess, username=\"operators\", "
+                                 "opaque=\"hunterseven\", stale=true";
+
+    (void)state;
+    check_text(DIGEST, "inference of operators at /v1/completions by SHA-256-sess: true, hunterseven", false,
+               "inference of operators at /v1/completions by SHA-256-sess: true, ***********");
+    check_text("Cookie: consent=true; lang=\"en_US\"; session=hunterseven", "true: en_US, session hunterseven", false, "true: en_US, session ***********");
+    check_text("X-Api-Key: \"short-7\"", "short-7, \"short-7\"", false, "short-7, *********");
+    check_text("Authorization: Token token=\"\"", "token, Token", false, "token, Token");
+    check_text("X-Api-Key: don't say passwords", "passwords", false, "passwords"); /* a quote within a word begins nothing */
+}
+
 /* What only looks like an escape, and endless ones, are read in linear time, and nothing is overwritten. */
 static void test_innocent(void **state)
 {
@@ -214,7 +262,8 @@ static void test_innocent(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_spellings), cmocka_unit_test(test_parts), cmocka_unit_test(test_innocent)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_spellings), cmocka_unit_test(test_parts), cmocka_unit_test(test_ways_to_give_a_key),
+                                       cmocka_unit_test(test_words_beside_a_key), cmocka_unit_test(test_innocent)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
