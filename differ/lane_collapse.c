@@ -135,6 +135,51 @@ static void count_filled(const struct td_prompt_group *g, const struct baseline 
     c->filled_both += new && old;
 }
 
+/* Does one of the recording's answers to this prompt say that it came to no end? */
+static bool base_breaks_off(const struct td_prompt_group *g)
+{
+    struct td_collapse end;
+    size_t i;
+
+    for (i = 0; i < g->n[TD_BASE]; i++)
+        if (!g->by_role[TD_BASE][i].x->error &&
+            td_collapse_check_end(g->by_role[TD_BASE][i].x, &end))
+            return true;
+    return false;
+}
+
+/* Does an answer of the candidate say that it came to no end, and none of the recording's? */
+static bool breaks_off(const struct td_prompt_group *g, const struct td_exchange *x,
+                       struct td_collapses *c, struct td_collapse *out)
+{
+    struct td_collapse end;
+
+    if (x->error || !td_collapse_check_end(x, &end))
+        return false;
+    if (!base_breaks_off(g)) {
+        *out = end;
+        return true;
+    }
+    if (c->broken_off++ == 0)
+        snprintf(c->broken_off_why, sizeof c->broken_off_why, "%s", end.why);
+    return false;
+}
+
+/* Has an answer collapsed beyond what the baseline's answers to that prompt do? */
+static bool is_beyond(const struct td_collapse *what, const struct baseline *b, bool filled_too,
+                      struct td_collapses *c)
+{
+    char why_not[200] = "";
+
+    if (!what->hard)
+        return filled_too && what->filled;
+    if (td_collapse_beyond(what, b->all, b->n, why_not, sizeof why_not))
+        return true;
+    if (c->excused++ == 0)
+        snprintf(c->excuse, sizeof c->excuse, "%s", why_not);
+    return false;
+}
+
 /* Note the candidate's answers to one prompt that have collapsed beyond what the baseline does; of
  * filled ones all, where the baseline fills none. */
 static void find_collapsed(const struct td_prompt_group *g, const struct baseline *b,
@@ -146,18 +191,11 @@ static void find_collapsed(const struct td_prompt_group *g, const struct baselin
     for (j = 0; j < g->n[TD_NEW]; j++) {
         const struct td_exchange *x = g->by_role[TD_NEW][j].x;
         struct td_collapsed *f = &c->found[c->n];
-        char why_not[200] = "";
 
         c->answers += has_answer(x);
         check(&g->by_role[TD_NEW][j], &f->what);
-        if (!f->what.hard && !(filled_too && f->what.filled))
+        if (!is_beyond(&f->what, b, filled_too, c) && !breaks_off(g, x, c, &f->what))
             continue;
-        if (f->what.hard &&
-            !td_collapse_beyond(&f->what, b->all, b->n, why_not, sizeof why_not)) {
-            if (c->excused++ == 0)
-                snprintf(c->excuse, sizeof c->excuse, "%s", why_not);
-            continue;
-        }
         c->no_baseline += b->n == 0;
         f->group = g;
         f->bad = x;
@@ -241,6 +279,12 @@ static void judge_baseline(const struct td_collapses *c, struct td_lane *lane)
                      "the recording itself has collapsed, in %zu of %zu answers (first: %s): record a "
                      "sound build",
                      c->base_hard, c->base_answers, c->base_why);
+    if (c->broken_off)
+        td_lane_note(lane, TD_INCONCLUSIVE,
+                     "%zu answer%s break%s off where the recording's do as well (first: %s): record a "
+                     "sound build",
+                     c->broken_off, td_plural((int64_t)c->broken_off),
+                     td_verb((int64_t)c->broken_off), c->broken_off_why);
     if (c->live_hard)
         td_lane_note(lane, TD_INCONCLUSIVE,
                      "the live baseline itself has collapsed where the recording did not, in %zu of "

@@ -20,6 +20,8 @@ struct td_collapses {
     size_t answers;            /* candidate answers looked at */
     struct td_collapsed *found; size_t n;
     size_t excused;            /* would have collapsed, but the baseline does the same */
+    size_t broken_off;         /* say that they came to no end, and so does the recording at the prompt */
+    char broken_off_why[200];  /* of the first one */
     size_t no_baseline;        /* collapsed, and the baseline has no answer to the prompt */
     char excuse[200];          /* what the baseline does, for the first one excused */
     /* Prompts whose answers are filled by loops or hardly hold any text (td_collapse.filled). Of the
@@ -39,7 +41,8 @@ struct td_collapses {
 
 /* Apply the rules of wire/collapse.h to the candidate's answers. An answer is excused when the
  * baseline's answers to that prompt do the same; of a live baseline only those which do not collapse
- * beyond the recording themselves. Then test whether more prompts have filled answers
+ * beyond the recording themselves. Answers that say that they came to no end (td_collapse_check_end) are
+ * excused by none; where the recording says so too, it is no baseline. Then test whether more prompts have filled answers
  * than the baseline's do. TD_OK or TD_ENOMEM. */
 int td_collapse_measure(const struct td_groups *g, const struct td_policy *policy,
                         struct td_collapses *out, struct td_error *err);

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "common/json.h"
 #include "differ/smoke_ids.h"
@@ -62,23 +61,11 @@ static bool is_cut_short(const struct td_exchange *x, int32_t asked)
            tokens * 2 < asked;
 }
 
-/* Does the server say that it did not come to an end of the answer? */
-static bool is_broken_off(const struct td_exchange *x)
-{
-    static const char *const ENDS[] = {"abort", "aborted", "error", "failed", "cancelled", "canceled",
-                                       "timeout", "timed_out", "not_finished", "none"};
-    size_t i;
-
-    for (i = 0; x->finish_reason && i < sizeof ENDS / sizeof ENDS[0]; i++)
-        if (!strcasecmp(x->finish_reason, ENDS[i]))
-            return true;
-    return false;
-}
-
 static bool answer_is_sound(struct answer *a, struct td_smoke *s)
 {
     const struct td_exchange *x = a->x;
     const int32_t asked = td_collapse_asked(x->request);
+    struct td_collapse end;
     char why[80];
 
     td_collapse_check(x, NULL, &a->found);
@@ -92,10 +79,8 @@ static bool answer_is_sound(struct answer *a, struct td_smoke *s)
         note_first(s, x, "the answer is empty");
         return false;
     }
-    if (is_broken_off(x)) {
-        snprintf(why, sizeof why, "it ends after %d tokens, and says \"%.20s\"", x->n_tokens,
-                 x->finish_reason);
-        note_first(s, x, why);
+    if (td_collapse_check_end(x, &end)) {
+        note_first(s, x, end.why);
         return false;
     }
     if (is_cut_short(x, asked)) {

@@ -16,7 +16,7 @@ enum { ZERO_TAIL = 8, ZERO_MIN = 16, RUN_HARD = 32, LOOP_PERIOD = 32, LOOP_TOKEN
 /* The hard limits of runs and loops are meant for answers of this length and more. */
 enum { ASKED_FULL = 128, RUN_FILLED = 12, LOOP_FILLED = 16, LOOP_TIMES = 4 };
 
-static const char *const NAMES[] = {"none", "nan", "token-0", "token-run", "loop", "char-run", "empty", "flat"};
+static const char *const NAMES[] = {"none", "nan", "token-0", "token-run", "loop", "char-run", "empty", "flat", "end"};
 
 const char *td_collapse_name(enum td_collapse_kind k)
 {
@@ -398,6 +398,25 @@ void td_collapse_check(const struct td_exchange *x, const struct td_collapse_opt
         rule_empty(&k);
     }
     rule_flat(&k);
+}
+
+bool td_collapse_check_end(const struct td_exchange *x, struct td_collapse *out)
+{
+    static const char *const ENDS[] = {"abort", "aborted", "error", "failed", "cancelled", "canceled",
+                                       "timeout", "timed_out", "not_finished", "none"};
+    struct judged_part k = {.x = x, .out = out};
+    char why[200];
+    size_t i;
+
+    for (i = 0; x->finish_reason && i < sizeof ENDS / sizeof *ENDS; i++) {
+        if (strcasecmp(x->finish_reason, ENDS[i]))
+            continue;
+        snprintf(why, sizeof why, "it ends after %d tokens, and says \"%.20s\"", x->n_tokens, x->finish_reason);
+        memset(out, 0, sizeof *out);
+        add_sign(&k, TD_COLLAPSE_END, 1, x->n_tokens, 0, 0, why);
+        return true;
+    }
+    return false;
 }
 
 /* How strongly the baseline shows this kind. Runs and loops count as one: a baseline that loops has

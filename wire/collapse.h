@@ -7,6 +7,7 @@
  * baseline's repeats did for the same prompt (td_collapse_beyond). td_collapse_check alone is for a
  * smoke test without a baseline. Sources of the limits: vLLM's repetition_detection and issues of
  * servers that collapsed (vllm#14715, #10656, #53261, llama.cpp#13310 …).
+ * One sign is asked for by itself, td_collapse_check_end(): a flight recording must not be dumped for it.
  *
  *   kind        hard                                                 warning
  *   NAN         NaN or null logprob of a chosen token, or an error   NaN only among alternatives
@@ -21,6 +22,7 @@
  *                                                                    in four tokens
  *   FLAT        all alternatives of a row equal (within 1e-3), in    a quarter of them
  *               half of the rows (K >= 3)
+ *   END         the server says that it came to no end ("abort")
  * The hard limits of runs and loops are lengths, and a short answer cannot reach them. Hence a second
  * measure: is the answer *filled*, that is, does a run or a loop fill about half of the length that
  * was asked for, or has it hardly any text? These limits fall with the request's max_tokens, from
@@ -37,10 +39,10 @@
 
 enum td_collapse_kind {
     TD_COLLAPSE_NONE, TD_COLLAPSE_NAN, TD_COLLAPSE_TOKEN_ZERO, TD_COLLAPSE_TOKEN_RUN, TD_COLLAPSE_LOOP,
-    TD_COLLAPSE_CHAR_RUN, TD_COLLAPSE_EMPTY, TD_COLLAPSE_FLAT
+    TD_COLLAPSE_CHAR_RUN, TD_COLLAPSE_EMPTY, TD_COLLAPSE_FLAT, TD_COLLAPSE_END
 };
 const char *td_collapse_name(enum td_collapse_kind k); /* "none", "nan", "token-0", "token-run",
-                                                          "loop", "char-run", "empty", "flat" */
+                                                          "loop", "char-run", "empty", "flat", "end" */
 
 struct td_collapse {
     enum td_collapse_kind kind; /* gravest that fired: hard before warning, then by that order */
@@ -51,7 +53,7 @@ struct td_collapse {
     bool filled;                /* see above; every hard run, loop or empty answer is */
     double strength;            /* the measure divided by its hard limit; >= 1 is hard */
     unsigned fired;             /* bit mask of 1 << kind, hard or warning */
-    double by_kind[8];          /* strength of each kind, 0 when it did not fire */
+    double by_kind[9];          /* strength of each kind, 0 when it did not fire */
     char why[200];              /* one sentence: "token 0 ("!") 57 times from token 7 to the end" */
 };
 
@@ -69,6 +71,9 @@ int32_t td_collapse_asked(const cJSON *request);
 size_t td_collapse_visible(const char *text, size_t n);
 /* Judge one answer by itself. opt may be NULL. Never fails; no tokens and no text: NONE. */
 void td_collapse_check(const struct td_exchange *x, const struct td_collapse_options *opt, struct td_collapse *out);
+/* Does the server say that it did not come to an end of the answer? finish_reason "abort", "error" and
+ * the like are no sound end, whatever a baseline says. *out: END, hard. False: *out is left as it is. */
+bool td_collapse_check_end(const struct td_exchange *x, struct td_collapse *out);
 /* Is the candidate's collapse worse than what the baseline does for that prompt? It must be hard,
  * and every repeat of the baseline must stay below hard and below half of the candidate's strength,
  * in that kind. Runs and loops count as one kind here.

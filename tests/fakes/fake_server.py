@@ -41,7 +41,7 @@ ap.add_argument("--dev", action="store_true", help="offer vLLM's /server_info an
 ap.add_argument("--worse", type=float, default=0.0, help="make each token of a scored text so many nats less likely")
 ap.add_argument("--garble", action="store_true", help="spell the tokens of an answer wrongly, as a broken detokenizer does")
 ap.add_argument("--ignore", default="", help="ignore these members of a body, comma separated, and do not say so")
-ap.add_argument("--end", default="length", help="the finish_reason of answers")
+ap.add_argument("--end", default="length", help="the finish_reason of answers; empty: none is given")
 ap.add_argument("--unmarked", type=int, default=0, help="end each so many-th streamed answer without [DONE]: 1 all, 2 every other one")
 ap.add_argument("--named", default="fake", help="the name of the model")
 ap.add_argument("--mixed", type=float, default=0.0, help="make every other token of a scored text so many nats less likely, the others more")
@@ -384,7 +384,7 @@ class Handler(socketserver.StreamRequestHandler):
             text = "".join(s for _, s in some)
             if args.garble:
                 text = text.replace(" ", "\u0120")
-            c = {"index": 0, "finish_reason": args.end if i + k >= n else None}
+            c = {"index": 0, "finish_reason": args.end or None if i + k >= n else None}
             if "messages" in req:
                 c["delta"] = {"content": text}
                 if req.get("logprobs"):

@@ -173,6 +173,44 @@ static void test_honest_builds_raise_no_alarm(void **state)
     assert_in_range(honest, 0, 2);
 }
 
+/* Ten prompts, three answers each: `old` and `now` are the ends of the recording's and the candidate's. */
+static struct world *ends(const char *old, const char *now)
+{
+    struct world *w = loops(0, 0, 0);
+    size_t i;
+
+    for (i = 0; i < w->n[TD_BASE]; i++) {
+        w->xs[TD_BASE][i].finish_reason = (char *)(uintptr_t)old;
+        w->xs[TD_NEW][i].finish_reason = (char *)(uintptr_t)now;
+    }
+    return w;
+}
+
+/* No server comes to such an end soundly, also beside a recording that says nothing of ends. */
+static void test_answers_that_came_to_no_end(void **state)
+{
+    static const struct { const char *old, *now; enum td_verdict verdict; } CASES[] = {
+        {NULL, "abort", TD_REGRESSED}, {"stop", "Error", TD_REGRESSED}, {"", "timeout", TD_REGRESSED},
+        {NULL, "stop", TD_PASS}, {"stop", NULL, TD_PASS}, {"length", "eos", TD_PASS}, {"abort", "length", TD_PASS},
+        {"abort", "abort", TD_INCONCLUSIVE}, {"error", "abort", TD_INCONCLUSIVE},
+    };
+    struct world *w;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        w = ends(CASES[i].old, CASES[i].now);
+        if (judge(w) != CASES[i].verdict || w->collapses.n != (CASES[i].verdict == TD_REGRESSED ? 30 : 0))
+            fail_msg("case %zu: verdict %d, %zu found", i, (int)w->lane.verdict, w->collapses.n);
+        stop(w);
+    }
+    w = ends(NULL, "stop"); /* one answer of thirty; the recording's end is that of another prompt */
+    w->xs[TD_NEW][4].finish_reason = w->xs[TD_BASE][7].finish_reason = (char *)(uintptr_t) "abort";
+    assert_int_equal(judge(w), TD_REGRESSED);
+    assert_true(says(w, "1 of 30 answers collapsed beyond what the baseline does (first: it ends after 48 tokens, and says \"abort\")"));
+    stop(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -181,6 +219,7 @@ int main(void)
         cmocka_unit_test(test_few_loops_are_chance),
         cmocka_unit_test(test_one_looping_repeat_is_not_a_prompt),
         cmocka_unit_test(test_unanswered_prompts_are_not_counted),
+        cmocka_unit_test(test_answers_that_came_to_no_end),
         cmocka_unit_test(test_honest_builds_raise_no_alarm),
     };
 
