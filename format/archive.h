@@ -9,7 +9,7 @@
 
 /* The files of a fixture are compressed: real packs hold 1.01 to 1.55 times their size. */
 #define TD_PACK_MAX_BYTES ((int64_t)64 << 30)
-#define TD_PACK_SPARE_BYTES ((int64_t)64 << 20)
+#define TD_PACK_SPARE_BYTES ((int64_t)1 << 20) /* its streams may stand for 256 times that (frames.h) */
 #define TD_PACK_RATIO 16
 
 /* Write the fixture in folder dir into the new file `out`, mode 0600. */
