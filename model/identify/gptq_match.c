@@ -297,7 +297,7 @@ static bool find_parts(const struct td_checkpoint *ck, int bits, struct td_gptq_
         if (i && (part->k != first->k || !same_g_idx(part, first)))
             return false;
     }
-    return true;
+    return m->layer.n > 0;
 }
 
 /* Can w have 1/ranks_k of the parts' inputs, in groups of their size? */
