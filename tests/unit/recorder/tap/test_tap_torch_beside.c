@@ -35,13 +35,14 @@ static int setup(void **state)
 
 static const struct tap_torch_meaning *meaning_of(const char *name, const char *text)
 {
-    static struct tap_torch_schema schemas[64]; /* as long as their meanings */
+    static struct { struct tap_torch_schema schema; const struct tap_torch_meaning *meaning; } kept[64]; /* as a process has them */
     static size_t n;
-    struct tap_torch_schema *schema = &schemas[n++];
+    struct tap_torch_schema *schema = &kept[n].schema;
 
-    assert_true(n <= sizeof schemas / sizeof *schemas);
+    assert_true(n < sizeof kept / sizeof *kept);
     assert_true(tap_torch_schema_read(text, schema));
-    return tap_torch_meaning_of(name, schema);
+    kept[n].meaning = tap_torch_meaning_of(name, schema);
+    return kept[n++].meaning;
 }
 
 static void give(struct call *c, int at, int32_t dtype, int64_t d0, int64_t d1, int64_t stride)
