@@ -67,7 +67,7 @@ int td_identify_norm(struct td_weight_set *s, struct td_error *err)
     s->matches = ck ? find_vectors(ck, dtype, bytes, w->rec.shape[0], &first, &layer) : 0;
     if (!td_weight_set_add_sent(s, w))
         return td_weight_set_check(s, err);
-    if (s->matches)
+    if (first)
         td_checkpoint_ref_layer(s, 0, &layer, "weight", first->dtype);
     if (s->matches == 1)
         snprintf(s->layer, sizeof s->layer, "%s", layer.layer);
