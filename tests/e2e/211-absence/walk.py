@@ -252,7 +252,10 @@ def lost_ledger(base, new):
     damage_ledger(kept)
     for f in torn, damaged, kept:
         assert run("fixture", "repair", f) == 0, open("err").read()
-    assert differ(torn, new)["verdict"] == "pass"
+    # which frame was the last one depends on the machine's speed: the plan is in it, or before it
+    planned = "plan" in json.load(open(f"{torn}/manifest.json"))
+    r = differ(torn, new)
+    assert r["verdict"] == ("pass" if planned else "inconclusive"), (planned, r["absent"])
     assert differ(kept, new)["verdict"] == "pass"
     m = json.load(open(f"{kept}/manifest.json"))
     assert m["state"] == "incomplete" and "records of ledger.jsonl.zst" in m["seen"]["causes"][0], m["seen"]
