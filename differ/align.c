@@ -9,6 +9,7 @@
 
 #include "common/json.h"
 #include "format/fixture_check.h"
+#include "format/redact.h"
 #include "wire/send.h"
 
 const char *td_role_key(enum td_role role)
@@ -19,7 +20,7 @@ const char *td_role_key(enum td_role role)
     return KEYS[role];
 }
 
-/* What is overwritten is all stars: a rule may name another member, or match nothing. */
+/* What is overwritten is all stars: a rule may match nothing. */
 bool td_side_masks(const struct td_side *side, const struct td_exchange *x)
 {
     size_t i = 0;
@@ -34,7 +35,7 @@ bool td_side_masks(const struct td_side *side, const struct td_exchange *x)
 int td_side_open(const char *dir, enum td_role role, int round, struct td_side *out,
                  struct td_error *err)
 {
-    const cJSON *rules;
+    const cJSON *rules, *path;
     int rc;
 
     memset(out, 0, sizeof *out);
@@ -45,7 +46,8 @@ int td_side_open(const char *dir, enum td_role role, int round, struct td_side *
         return rc;
     rules = td_json_get(td_fixture_manifest(out->fx), "redaction");
     out->no_text = td_json_get_bool(rules, "no_text", false);
-    out->may_mask = cJSON_GetArraySize(td_json_get(rules, "json_paths")) > 0;
+    cJSON_ArrayForEach(path, td_json_get(rules, "json_paths"))
+        out->may_mask |= cJSON_IsString(path) && td_redact_reaches_text(path->valuestring);
     rc = td_fixture_check(out->fx, TD_FILES_JUDGED, err);
     if (!rc)
         rc = td_fixture_exchanges(out->fx, &out->xs, &out->n_xs, &out->bad_frames, err);
