@@ -87,7 +87,7 @@ bool tap_cuda_graph_launch_is_recorded(struct tap_cuda_graph_launch *l, bool can
     const struct tap_cuda_captured *s = l->plan ? l->plan->first : NULL;
     struct tap_gpu_launch first;
 
-    if (!s)
+    if (!s || seen.crossed)
         return false;
     first = s->launch;
     first.stream = l->stream;
