@@ -18,13 +18,18 @@ def spoil(c):
     return c
 
 
+def written(args, named):
+    """What an operator that returns nothing writes: "out", or its first argument that holds numbers (rotary_embedding's comes after the positions)."""
+    return named["out"] if "out" in named else next(a for a in args if a.dtype.itemsize < 8)
+
+
 class Spoiled:
     def __init__(self, call):
         self.call, self._schema, self.default = call, call._schema, self
 
     def __call__(self, *args, **named):
         result = self.call(*args, **named)
-        spoil(named["out"] if result is None else result)   # C is an argument of operators that return nothing
+        spoil(written(args, named) if result is None else result)
         return result
 
 

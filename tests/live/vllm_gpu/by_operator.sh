@@ -113,6 +113,8 @@ stage_torch() {
     torch_form float none --bits 16 --bias
     torch_form act-order machete_mm --act-order
     DTYPE=bfloat16 torch_form bf16 machete_mm
+    torch_form eight machete_mm --bits 8
+    torch_form one-group machete_mm --group -1
 }
 
 # operator_form NAME OPERATOR OPTIONS OF random_gptq.py...: what vLLM multiplies with by that operator
@@ -209,6 +211,43 @@ stage_fp8() {
     eight_form fp8-block cutlass_scaled_mm "--linear-backend cutlass" --eight block
     eight_form fp8-tensor cutlass_scaled_mm "" --eight tensor
     DTYPE=bfloat16 eight_form fp8-channel cutlass_scaled_mm "" --eight channel
+}
+
+# seen_form NAME OPERATOR "OPTIONS OF vllm" OPTIONS OF random_gptq.py...: what vLLM does with one call of
+# OPERATOR at least; all that was recorded passes by the same Python, its GEMMs by cpu
+seen_form() {
+    local name=$1 operator=$2 options=$3
+    local judge=(--lanes ops --max-ops "${MAX_OPS:-160}")
+    [[ $name == *${FORMS:-}* ]] || return 0
+    "$PYTHON" "$HERE/random_gptq.py" "$WORK/model-$name" "${@:4}" || { wrong "$name: no model"; return; }
+    # shellcheck disable=SC2086 # options, a word each
+    record_server "$name" "model-$name" --enforce-eager $options || return
+    grep -E '^ *(torch|kernels|weights|unseen)|warning' "$WORK/$name.record.txt" | tee -a "$WORK/table.txt"
+    "$BIN/fixture" show "$WORK/$name" ledger | grep -E '^(weights|ops|launches)' | tee -a "$WORK/table.txt"
+    "$BIN/fixture" ops "$WORK/$name" --json | "$PYTHON" "$HERE/seen_ops.py" "$WORK/$name" "$operator" 2>&1 | tee -a "$WORK/table.txt"
+    [ "${PIPESTATUS[1]}" = 0 ] || wrong "$name"
+    expect 0 "$name-itself" gate "$WORK/$name" "${judge[@]}" --build "$(command -v "$PYTHON")"
+    grep -E 'bit-equal|largest|worst' "$WORK/$name-itself.txt" | head -n 4 | tee -a "$WORK/table.txt"
+    expect 0 "$name-cpu" gate "$WORK/$name" "${judge[@]}" --provider cpu
+    grep -E 'largest|worst|refused' "$WORK/$name-cpu.txt" | head -n 4 | tee -a "$WORK/table.txt"
+}
+
+stage_seen() {
+    local fault op
+    RECORD="--all-ops ${RECORD:-}" seen_form all-ops _C::rms_norm ""
+    if [ -e "$WORK/all-ops/manifest.json" ]; then
+        for op in rms_norm fused_add_rms_norm rotary_embedding silu_and_mul; do
+            for fault in column row; do
+                expect 1 "all-ops-$op-$fault" gate "$WORK/all-ops" --lanes ops --max-ops 80 --build "$(command -v "$PYTHON")" --only "$op" \
+                    --build-env "TD_FAULT=$fault" --build-env "TD_OPERATORS=$op" --build-env "PYTHONPATH=$HERE/faulty_torch:${PYTHONPATH:-}"
+            done
+        done
+    fi
+    RECORD="--all-ops ${RECORD:-}" seen_form all-ops-fp8 _C::dynamic_scaled_fp8_quant "" --eight tensor
+    RECORD="--all-ops ${RECORD:-}" seen_form all-ops-int8 _C::dynamic_scaled_int8_quant "" --eight int8
+    seen_form fp8-torch cublasLtMatmul "--linear-backend torch" --eight tensor
+    seen_form moe-wna16 _moe_C::moe_wna16_gemm "--quantization moe_wna16" --experts 8 --ffn 768
+    seen_form moe-fp8 _C::cutlass_moe_mm "--quantization fp8 --moe-backend cutlass" --experts 8 --ffn 768 --bits 16
 }
 
 stage_int8() {
