@@ -18,9 +18,11 @@ def spoil(c):
     return c
 
 
-def written(args, named):
-    """What an operator that returns nothing writes: "out", or its first argument that holds numbers (rotary_embedding's comes after the positions)."""
-    return named["out"] if "out" in named else next(a for a in args if a.dtype.itemsize < 8)
+def written(schema, args, named):
+    """What a call of an operator that returns nothing writes: its first argument that the schema says is written."""
+    for at, argument in enumerate(schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            return named[argument.name] if argument.name in named else args[at]
 
 
 class Spoiled:
@@ -29,7 +31,7 @@ class Spoiled:
 
     def __call__(self, *args, **named):
         result = self.call(*args, **named)
-        spoil(written(args, named) if result is None else result)
+        spoil(written(self._schema, args, named) if result is None else result)
         return result
 
 
