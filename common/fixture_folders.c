@@ -2,7 +2,6 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "common/fixture_folders.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -29,50 +28,6 @@ enum { MAX_FOLDERS = 10000, MAX_DEPTH = 32, MANIFEST_MAX = 64 << 20 };
 
 /* A folder that is being looked into, and those above it. */
 struct place { dev_t dev; ino_t ino; int depth; const struct place *up; };
-
-size_t td_fixture_pack_stem(const char *path)
-{
-    const size_t n = strlen(path), suffix = strlen(TD_FIXTURE_PACK_SUFFIX);
-
-    return n > suffix && path[n - suffix - 1] != '/' &&
-                   !strcasecmp(path + n - suffix, TD_FIXTURE_PACK_SUFFIX)
-               ? n - suffix
-               : 0;
-}
-
-/* Is it "x.tdz.part", "x.tdz~", "x.tdz.dvc" without x.tdz beside it: half a pack, or what stands for
- * one? */
-static bool is_without_pack(const char *path)
-{
-    const char *slash = strrchr(path, '/'), *at = slash ? slash + 1 : path;
-    char pack[TD_PATH_MAX];
-
-    while ((at = strcasestr(at, TD_FIXTURE_PACK_SUFFIX))) {
-        at += strlen(TD_FIXTURE_PACK_SUFFIX);
-        if (*at && !isalnum((unsigned char)*at))
-            return snprintf(pack, sizeof pack, "%.*s", (int)(at - path), path) >= (int)sizeof pack ||
-                   access(pack, F_OK);
-    }
-    return false;
-}
-
-/* Is it a pack, of any name? */
-static bool begins_as_pack(const char *path)
-{
-    static const uint8_t ZSTD[] = {0x28, 0xb5, 0x2f, 0xfd};
-    struct td_error none = {0, ""};
-    uint8_t head[sizeof ZSTD];
-    int fd = td_fs_open_regular(path, &none);
-    bool is_zstd = fd >= 0 && read(fd, head, sizeof head) == (ssize_t)sizeof head &&
-                   !memcmp(head, ZSTD, sizeof head);
-    cJSON *manifest = is_zstd ? td_pack_manifest(path, MANIFEST_MAX) : NULL;
-    const bool is_ours = td_json_get(manifest, "format") != NULL;
-
-    if (fd >= 0)
-        close(fd);
-    cJSON_Delete(manifest);
-    return is_ours;
-}
 
 bool td_fixture_folder_is(const char *dir)
 {
@@ -205,42 +160,29 @@ static int is_visible(const struct dirent *e)
     return e->d_name[0] != '.';
 }
 
-/* Is it a file of a fixture that is being copied, "blobs.pack.6eF9c"? */
-static bool is_part_of_file(const char *name)
-{
-    size_t i, n;
-
-    for (i = 1; i < sizeof FILES / sizeof FILES[0]; i++) {
-        n = strlen(FILES[i]);
-        if (!strncmp(name, FILES[i], n) && name[n] && !isalnum((unsigned char)name[n]))
-            return true;
-    }
-    return false;
-}
-
-static bool holds_parts(const char *dir)
-{
-    DIR *d = opendir(dir);
-    const struct dirent *e;
-    bool found = false;
-
-    while (d && !found && (e = readdir(d)))
-        found = is_part_of_file(e->d_name);
-    if (d)
-        closedir(d);
-    return found;
-}
-
 /* Is this entry of a folder taken for a fixture: a folder of one, or of parts of one, a file with the
  * suffix of a pack, what is left of one or stands for one, a folder that may not be looked into, or a
  * link that leads nowhere? Left out, that would be judged by nobody. */
-static bool is_taken(const char *path)
+static bool is_taken(const char *path, enum td_piece piece)
 {
     if (access(path, F_OK)) /* a link that leads nowhere */
         return true;
     if (!td_fs_is_dir(path))
-        return td_fixture_pack_stem(path) || is_without_pack(path);
-    return td_fixture_folder_is(path) || access(path, R_OK | X_OK) || holds_parts(path);
+        return td_fixture_pack_stem(path) || piece == TD_PIECE_BROKEN;
+    return td_fixture_folder_is(path) || access(path, R_OK | X_OK) || td_fixture_folder_holds_parts(path);
+}
+
+/* Note a file from which nothing is taken, where a fixture may have been meant. */
+static int note_file(struct td_fixture_folders *l, const char *path, enum td_piece piece, struct td_error *err)
+{
+    if (piece == TD_PIECE_OTHER)
+        return TD_OK;
+    return piece == TD_PIECE_PACK
+               ? note(&l->unseen, &l->n_unseen, &l->cap_unseen, err,
+                      "%.250s is a pack, and its name does not end in " TD_FIXTURE_PACK_SUFFIX
+                      ": it is left out", path)
+               : note(&l->unseen, &l->n_unseen, &l->cap_unseen, err,
+                      "%.250s: the file is not here, only a pointer to it: it is left out", path);
 }
 
 /* Is the folder one of those above it? A link may lead there. */
@@ -258,21 +200,20 @@ static int add_below(struct td_fixture_folders *l, const char *dir, const struct
 static int add_entry(struct td_fixture_folders *l, const char *path, const struct place *up,
                      struct td_error *err)
 {
+    const bool is_dir = td_fs_is_dir(path);
+    enum td_piece piece = TD_PIECE_OTHER;
+
     if (l->without_replays && td_fixture_folder_is_replay(path))
         return note(&l->skipped, &l->n_skipped, &l->cap_skipped, err,
                     "%.250s is a replay, no recording: it is left out", path);
     if (l->without_replays && is_of_artifacts(path))
         return note(&l->skipped, &l->n_skipped, &l->cap_skipped, err,
                     "%.250s was left by --artifacts: no fixture is taken from it", path);
-    if (is_taken(path))
+    if (!is_dir && !td_fixture_pack_stem(path))
+        piece = td_fixture_piece(path);
+    if (is_taken(path, piece))
         return add_path(l, path, err);
-    if (td_fs_is_dir(path))
-        return add_below(l, path, up, err);
-    return begins_as_pack(path)
-               ? note(&l->unseen, &l->n_unseen, &l->cap_unseen, err,
-                      "%.250s is a pack, and its name does not end in " TD_FIXTURE_PACK_SUFFIX
-                      ": it is left out", path)
-               : TD_OK;
+    return is_dir ? add_below(l, path, up, err) : note_file(l, path, piece, err);
 }
 
 static int add_below(struct td_fixture_folders *l, const char *dir, const struct place *up,

@@ -7,9 +7,9 @@
 #include <stddef.h>
 
 #include "common/error.h"
+#include "common/fixture_pieces.h"
 
 #define TD_FIXTURE_FOLDERS_MAX 1000
-#define TD_FIXTURE_PACK_SUFFIX ".tdz" /* of the one file that `fixture pack` makes */
 #define TD_ARTIFACTS_MARK ".tapedeck-artifacts" /* the file in a folder that `gate --artifacts` made */
 
 struct td_fixture_folders {
@@ -18,8 +18,9 @@ struct td_fixture_folders {
                                                 link or by its folder, and was not added again */
     char **skipped; size_t n_skipped, cap_skipped; /* a sentence for each replay, and each folder
                                                 of --artifacts, that was left out */
-    char **unseen; size_t n_unseen, cap_unseen; /* a sentence for each empty folder below, and each
-                                                pack of another name: nothing was taken from it */
+    char **unseen; size_t n_unseen, cap_unseen; /* a sentence for each empty folder below, each
+                                                pack of another name, and each pointer to a file of
+                                                another kind: nothing was taken from it */
     size_t looked_into;                      /* folders */
     /* given */
     bool without_replays;                    /* leave out replays below a folder, and its folders that
@@ -39,9 +40,6 @@ bool td_fixture_folder_is_replay(const char *path);
 /* Mark a folder as one that --artifacts made. TD_EIO: it cannot be written. */
 int td_fixture_folder_mark_artifacts(const char *dir, struct td_error *err);
 
-/* The length of the path of a pack without its suffix, in capitals too ("X.TDZ"); 0: no such name. */
-size_t td_fixture_pack_stem(const char *path);
-
 /* Is it a folder that holds files of a fixture? True also where the manifest is lost: such a
  * recording must not vanish out of a run in silence. */
 bool td_fixture_folder_is(const char *dir);
@@ -54,7 +52,7 @@ bool td_fixture_folder_owns(const char *fixture, const char *path);
  * not looked into, and is added once. Hidden ones (".x") are left out. What was planned and is not
  * there counts as a fixture, so that whoever opens it fails by name: a folder that may not be looked
  * into, one with files of a fixture and no manifest or with parts of such files
- * ("blobs.pack.6eF9c"), and a file "x.tdz.part", "x.tdz.dvc" without x.tdz beside it.
+ * ("blobs.pack.6eF9c"), and a file that is a piece of a fixture (fixture_pieces.h).
  * TD_ELIMIT: too many fixtures, or folders; TD_EIO: it cannot be read; TD_ENOTFOUND: nothing
  * but what is left out; TD_ENOMEM. */
 int td_fixture_folders_add(struct td_fixture_folders *l, const char *path, struct td_error *err);

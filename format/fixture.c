@@ -12,7 +12,7 @@
 #include "format/bytes.h"
 #include "format/fixture_folder.h"
 #include "format/frames.h"
-#include "format/lfs.h"
+#include "common/lfs.h"
 #include "format/manifest.h"
 #include "format/own_files.h"
 #include "format/pack.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/fs.h"
-#include "format/lfs.h"
+#include "common/lfs.h"
 #include "format/sink.h"
 
 static int compare_sum(const struct td_source *src, const struct td_file_fact *want,

@@ -17,7 +17,7 @@
 #include "common/temp_folder.h"
 #include "common/temp_sweep.h"
 #include "format/archive.h"
-#include "format/lfs.h"
+#include "common/lfs.h"
 #include "format/manifest.h"
 
 #define MAX_PACKS 256     /* that one process unpacks */

@@ -14,7 +14,7 @@
 #include "common/temp_file.h"
 #include "format/fixture_folder.h"
 #include "format/frames.h"
-#include "format/lfs.h"
+#include "common/lfs.h"
 #include "format/manifest.h"
 #include "format/pack.h"
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "common/temp_file.h"
-#include "format/lfs.h"
+#include "common/lfs.h"
 #include "format/own_files.h"
 
 #define MOST_ASIDE 1000

@@ -3,7 +3,7 @@
  *
  * The pointer is a small text whose first line names the version of its form
  * (github.com/git-lfs/git-lfs, docs/spec.md). */
-#include "format/lfs.h"
+#include "common/lfs.h"
 
 #include <fcntl.h>
 #include <string.h>

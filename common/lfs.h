@@ -1,7 +1,7 @@
 /* lfs.h - a file that git LFS keeps elsewhere, of which only the pointer was fetched.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_FORMAT_LFS_H
-#define TD_FORMAT_LFS_H
+#ifndef TD_COMMON_LFS_H
+#define TD_COMMON_LFS_H
 
 #include <stdbool.h>
 
