@@ -143,6 +143,8 @@ static const struct td_arg_env environment[] = {
                       "--graphs sets it"},
     {"TD_TAP_TWINS", "in a server with the tap: 1 records CUDA graphs by twins of them, which no GPU "
                      "has run yet"},
+    {"TD_TAP_TWINS_MIB", "in a server with the tap: MiB of GPU memory that twins and their copies may "
+                         "take (default 256)"},
     {"TD_TAP_CUBLAS", "in a server with the tap: 0 records no GEMM that it has cuBLAS do"},
     {NULL, NULL},
 };

@@ -173,6 +173,11 @@ static void print_graphs(const struct td_tap_client_state *ops, FILE *to)
                 "graphs   %lld launched whose GEMMs were not seen and are not counted: start the "
                 "server with record --graphs, or vLLM with --enforce-eager\n",
                 (long long)unread);
+    if (ops->graphs_no_room)
+        fprintf(to,
+                "         %lld of these had no twin, for all twins together take what they may: more is "
+                "TD_TAP_TWINS_MIB in the server's environment\n",
+                (long long)ops->graphs_no_room);
     if (ops->graphs_read && ops->ops_graph)
         fprintf(to,
                 "         %lld GEMMs in graphs had no room for their copies, or are of a form that "

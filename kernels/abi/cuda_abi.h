@@ -234,6 +234,7 @@ enum { TD_CUDA_GRAPH_UPLOAD = 2, TD_CUDA_GRAPH_DEVICE_LAUNCH = 4 };
 
 /* Twins of graphs, since CUDA 12.3. */
 #define TD_CUDA_GRAPHS(X) \
+    X(cuGraphGetNodes, graph_nodes, (void *graph, void **nodes, size_t *n)) \
     X(cuGraphClone, graph_clone, (void **clone, void *graph)) \
     X(cuGraphNodeFindInClone, graph_find_in_clone, (void **node, void *original, void *clone)) \
     X(cuGraphNodeGetDependentNodes_v2, graph_dependents, (void *node, void **nodes, \
@@ -255,6 +256,7 @@ enum { TD_CUDA_GRAPH_UPLOAD = 2, TD_CUDA_GRAPH_DEVICE_LAUNCH = 4 };
     TD_CUDA_CODE(X) \
     TD_CUDA_PRIMARY_RETAIN(X) \
     TD_CUDA_FUNC_PARAM_INFO(X) \
+    X(cuMemFree_v2, mem_free, (uint64_t address)) \
     X(cuKernelGetParamInfo, kernel_param_info, (void *kernel, size_t i, size_t *offset, \
                                                 size_t *size)) \
     X(cuStreamGetCaptureInfo_v3, capture_info, (void *stream, int *status, uint64_t *id, \

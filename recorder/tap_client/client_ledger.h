@@ -19,6 +19,8 @@
  * a GPU
  *   launches.seen, .known    kernels; those that the tap reads
  *   launches.graphs, .graphs_read   graphs; those whose capture was watched
+ *   launches.graphs_no_room  graphs that had no twin, for want of memory
+ *   twins.made               twins of graphs; the bytes of the GPU that they count for
  *   watch.rests, .rested_ms  how often, and how long, nothing was watched
  *   flight.kept              dumps of the flight recorder
  * processes

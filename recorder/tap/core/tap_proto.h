@@ -29,7 +29,7 @@
 #include "common/desc/weight_fingerprint.h"
 
 #define TAP_MAGIC 0x50415444u /* "DTAP" */
-#define TAP_VERSION 14u       /* both sides must be equal */
+#define TAP_VERSION 15u       /* both sides must be equal */
 #define TAP_PAGE 4096u
 #define TAP_MAX_RINGS 64u
 #define TAP_MIN_RING_BYTES (64u << 10)
@@ -121,6 +121,8 @@ enum tap_count {
     TAP_LAUNCHES_KNOWN,            /* of kernels that an adapter reads */
     TAP_GRAPHS,                    /* launches of whole CUDA graphs */
     TAP_GRAPHS_READ,               /* of graphs whose capture was watched (--graphs) */
+    TAP_GRAPHS_NO_ROOM,            /* of graphs without a twin, for which there is no memory */
+    TAP_TWINS,                     /* of graphs that were made; bytes: what they count for */
     TAP_RESTS,                     /* pauses between windows of the sample: nothing was watched, */
     TAP_RESTED_MS,                 /* and the ms of all of them */
     TAP_COUNTS

@@ -56,7 +56,10 @@ struct tap_cuda_plan {                /* what a graph does */
     void *base, *twin;
     unsigned long long flags;         /* of the server's own instantiation */
     enum tap_cuda_twin_state twin_state;
-    uint32_t launching;               /* threads that launch the twin just now */
+    uint32_t launching;               /* threads that launch the twin, or read what it copied */
+    uint64_t nodes, twin_bytes;       /* of base; what the twin counts for */
+    int64_t launched_ns, tried_ns;    /* the last launch; when a twin was tried last */
+    bool no_room;                     /* there was no room for a twin then */
 };
 
 enum tap_cuda_handle { TAP_CUDA_GRAPH, TAP_CUDA_EXEC };

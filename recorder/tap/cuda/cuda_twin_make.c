@@ -6,18 +6,37 @@
  * the kernel wrote. */
 #include "recorder/tap/cuda/cuda_twin_make.h"
 #include "recorder/tap/gpu/gpu_copies.h"
+#include "recorder/tap/gpu/gpu_threads.h"
 
 #define DEPENDENTS 64u                /* of one product; one that has more is left out */
+
+bool tap_cuda_step_aside(struct tap_cuda_aside *a)
+{
+    a->mode = TD_CUDA_CAPTURE_MODE_RELAXED;
+    a->own = tap_gpu_set_own_calls(true);
+    if (!tap_driver.exchange_capture_mode(&a->mode))
+        return true;
+    tap_gpu_set_own_calls(a->own);
+    return false;
+}
+
+void tap_cuda_step_back(struct tap_cuda_aside *a)
+{
+    tap_driver.exchange_capture_mode(&a->mode);
+    tap_gpu_set_own_calls(a->own);
+}
 
 bool tap_cuda_twin_keep(struct tap_cuda_plan *p, void *graph)
 {
     struct tap_cuda_captured *s;
+    size_t nodes = 0;
     unsigned i;
 
     if (tap_driver.graph_clone(&p->base, graph)) {
         p->base = NULL;
         return false;
     }
+    p->nodes = tap_driver.graph_nodes(p->base, NULL, &nodes) ? 0 : nodes;
     for (s = p->first; s; s = s->next)
         for (i = 0; i < s->n_tails && !s->uncopyable; i++)
             if (tap_driver.graph_find_in_clone(&s->tail[i], s->tail[i], p->base))
@@ -108,6 +127,21 @@ static bool add_copies(const struct tap_cuda_captured *s, void *graph, uint64_t 
 
 /* ---- the twin -------------------------------------------------------------------------------- */
 
+static bool has_copies(const struct tap_cuda_captured *s, uint64_t arena_bytes)
+{
+    return !s->uncopyable && s->bytes <= arena_bytes && s->slot <= arena_bytes - s->bytes;
+}
+
+uint64_t tap_cuda_twin_nodes(const struct tap_cuda_plan *p, uint64_t arena_bytes)
+{
+    const struct tap_cuda_captured *s;
+    uint64_t n = p->nodes;
+
+    for (s = p->first; s; s = s->next)
+        n += has_copies(s, arena_bytes);
+    return n;
+}
+
 void *tap_cuda_twin_make(struct tap_cuda_plan *p, uint64_t arena, uint64_t bytes)
 {
     struct tap_cuda_captured *s;
@@ -116,8 +150,7 @@ void *tap_cuda_twin_make(struct tap_cuda_plan *p, uint64_t arena, uint64_t bytes
     if (tap_driver.graph_clone(&graph, p->base))
         return NULL;
     for (s = p->first; s; s = s->next)
-        if (!s->uncopyable && s->bytes <= bytes && s->slot <= bytes - s->bytes &&
-            !add_copies(s, graph, arena + s->slot))
+        if (has_copies(s, bytes) && !add_copies(s, graph, arena + s->slot))
             s->uncopyable = true;
     if (tap_driver.graph_instantiate(&exec, graph, p->flags))
         exec = NULL;

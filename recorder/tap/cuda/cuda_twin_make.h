@@ -7,10 +7,18 @@
 
 #pragma GCC visibility push(hidden)
 
+/* Call the driver on a thread that may be capturing: what is called is no part of that, and no launch
+ * of the server's. False: the driver refused; do not call tap_cuda_step_back(). */
+struct tap_cuda_aside { int mode; bool own; };
+bool tap_cuda_step_aside(struct tap_cuda_aside *a);
+void tap_cuda_step_back(struct tap_cuda_aside *a);
+
 /* Keep a clone of the graph that p was captured in, and name the tails of its products by the
  * clone's nodes. False: the driver cannot clone it (it allocates memory, for one); there is none.
  * Products whose nodes are not found are uncopyable. */
 bool tap_cuda_twin_keep(struct tap_cuda_plan *p, void *graph);
+/* How many nodes a twin with that arena has. */
+uint64_t tap_cuda_twin_nodes(const struct tap_cuda_plan *p, uint64_t arena_bytes);
 /* Instantiate a twin whose products have copies made to their slots, as far as these lie in
  * [arena, arena + bytes). With the context current, on the tap's thread. Returns the CUgraphExec;
  * NULL: the driver refused. Products that cannot be copied are uncopyable from then on. */

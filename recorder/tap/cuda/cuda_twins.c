@@ -4,30 +4,18 @@
 
 #include "recorder/tap/cuda/cuda_graph_launch.h"
 #include "recorder/tap/cuda/cuda_twin_make.h"
+#include "recorder/tap/cuda/cuda_twin_memory.h"
+#include "recorder/tap/cuda/cuda_twin_stock.h"
 #include "recorder/tap/cuda/cuda_twins.h"
 #include "recorder/tap/gpu/gpu_captures.h"
 #include "recorder/tap/gpu/gpu_gate.h"
-#include "recorder/tap/gpu/gpu_stage.h"
 #include "recorder/tap/gpu/gpu_threads.h"
 
-#define ARENA (128ull << 20)          /* bytes; half, and so on, where there is less */
-#define SMALLEST (1ull << 20)
-#define MAKE_NS 20000000LL            /* of one tick, about */
-
-static struct {
-    _Atomic bool on;
-    _Atomic uint32_t wanted;          /* plans that wait for a twin */
-    /* The tap's thread's: memory that all twins copy to, in that context. Never freed, because
-     * freeing would wait for the device. */
-    void *context;
-    unsigned long long id;
-    _Atomic uint64_t arena, bytes;
-    unsigned look;                    /* the plan to look at next */
-} twins;
+static _Atomic bool on;
 
 bool tap_cuda_twins_on(void)
 {
-    return atomic_load_explicit(&twins.on, memory_order_relaxed);
+    return atomic_load_explicit(&on, memory_order_relaxed);
 }
 
 /* ---- captures -------------------------------------------------------------------------------- */
@@ -102,41 +90,21 @@ static const struct tap_gpu_capture_follower follower = {capture_begins, capture
 
 /* ---- graphs ---------------------------------------------------------------------------------- */
 
-/* Call the driver on a thread that may be capturing: what is called is no part of that, and no
- * launch of the server's. */
-struct aside { int mode; bool own; };
-
-static bool step_aside(struct aside *a)
-{
-    a->mode = TD_CUDA_CAPTURE_MODE_RELAXED;
-    a->own = tap_gpu_set_own_calls(true);
-    if (!tap_driver.exchange_capture_mode(&a->mode))
-        return true;
-    tap_gpu_set_own_calls(a->own);
-    return false;
-}
-
-static void step_back(struct aside *a)
-{
-    tap_driver.exchange_capture_mode(&a->mode);
-    tap_gpu_set_own_calls(a->own);
-}
-
 void tap_cuda_twins_instantiated(const void *exec, void *graph, unsigned long long flags)
 {
     struct tap_cuda_plan *p;
-    struct aside a;
+    struct tap_cuda_aside a;
 
     tap_cuda_follow_lock();
     p = tap_cuda_plan_at(TAP_CUDA_EXEC, exec);
     if (p && p->first && !p->base && p->twin_state == TAP_CUDA_TWIN_NOT_YET) {
         p->flags = flags & ~(unsigned long long)TD_CUDA_GRAPH_UPLOAD;
-        if ((flags & TD_CUDA_GRAPH_DEVICE_LAUNCH) || !step_aside(&a)) {
+        if ((flags & TD_CUDA_GRAPH_DEVICE_LAUNCH) || !tap_cuda_step_aside(&a)) {
             p->twin_state = TAP_CUDA_NO_TWIN;
         } else {
             if (!tap_cuda_twin_keep(p, graph))
                 p->twin_state = TAP_CUDA_NO_TWIN;
-            step_back(&a);
+            tap_cuda_step_back(&a);
         }
     }
     tap_cuda_follow_unlock();
@@ -145,125 +113,54 @@ void tap_cuda_twins_instantiated(const void *exec, void *graph, unsigned long lo
 /* A plan is about to be free: the original of its twin is gone. */
 static void drop(struct tap_cuda_plan *p)
 {
-    struct aside a;
+    struct tap_cuda_aside a;
 
-    if (p->twin_state == TAP_CUDA_TWIN_WANTED)
-        atomic_fetch_sub(&twins.wanted, 1);
-    if ((!p->twin && !p->base) || !step_aside(&a))
+    tap_cuda_twin_forget_plan(p);
+    if ((!p->twin && !p->base) || !tap_cuda_step_aside(&a))
         return;
-    if (p->twin)
-        tap_driver.graph_exec_destroy(p->twin);
+    tap_cuda_twin_destroy(p);
     if (p->base)
         tap_driver.graph_destroy(p->base);
-    step_back(&a);
-}
-
-/* ---- making twins: the tap's thread ---------------------------------------------------------- */
-
-static void open_arena(void *context)
-{
-    unsigned long long id;
-    uint64_t bytes, at;
-
-    if (tap_driver.context_id(context, &id) || (twins.context == context && twins.id == id))
-        return;
-    twins.context = context;          /* another one, or the same after a reset */
-    twins.id = id;
-    twins.bytes = 0;
-    for (bytes = ARENA; bytes >= SMALLEST && !twins.bytes; bytes /= 2)
-        if (!tap_driver.mem_alloc(&at, bytes)) {
-            twins.arena = at;
-            twins.bytes = bytes;
-        }
-}
-
-/* The next plan that waits, kept from being free; NULL: none. */
-static struct tap_cuda_plan *next_wanted(void)
-{
-    struct tap_cuda_plan *p = NULL;
-    unsigned tries;
-
-    tap_cuda_follow_lock();
-    for (tries = 0; atomic_load(&twins.wanted) && tries < 2; tries++) {
-        for (; (p = tap_cuda_plan_number(twins.look)); twins.look++)
-            if (p->users && p->twin_state == TAP_CUDA_TWIN_WANTED)
-                break;
-        if (p)
-            break;
-        twins.look = 0;
-    }
-    if (p)
-        p->users++;
-    tap_cuda_follow_unlock();
-    return p;
-}
-
-static void make(struct tap_cuda_plan *p)
-{
-    void *twin = tap_cuda_twin_make(p, twins.arena, twins.bytes);
-
-    tap_cuda_follow_lock();
-    p->twin = twin;
-    p->twin_state = twin ? TAP_CUDA_TWIN_READY : TAP_CUDA_NO_TWIN;
-    atomic_fetch_sub(&twins.wanted, 1);
-    tap_cuda_plan_release(p);
-    tap_cuda_follow_unlock();
-}
-
-void tap_cuda_twins_tick(void)
-{
-    void *context = tap_gpu_stage_context();
-    struct tap_cuda_plan *p;
-    int64_t until;
-    struct aside a;
-
-    if (!tap_cuda_twins_wanted() || !context || !step_aside(&a))
-        return;
-    if (!tap_driver.ctx_push(context)) {
-        open_arena(context);
-        until = tap_now() + MAKE_NS;
-        while (twins.bytes && (p = next_wanted())) {
-            make(p);
-            if (tap_now() > until)
-                break;
-        }
-        tap_driver.ctx_pop(&context);
-    }
-    step_back(&a);
-}
-
-bool tap_cuda_twins_wanted(void)
-{
-    return tap_cuda_twins_on() && atomic_load(&twins.wanted);
+    tap_cuda_step_back(&a);
 }
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
-/* Is the twin there? A graph that is launched gets one, ahead of need. */
+/* Is the twin there? A graph that is launched gets one, ahead of need. A step may be many graphs, all
+ * of which get theirs soon after its first launch: until then none of them is used, so that no step is
+ * recorded in part. */
 static bool want(struct tap_cuda_plan *p)
 {
     bool ready;
 
     tap_cuda_follow_lock();
-    ready = p->twin_state == TAP_CUDA_TWIN_READY;
-    if (p->twin_state == TAP_CUDA_TWIN_NOT_YET && p->base) {
-        p->twin_state = TAP_CUDA_TWIN_WANTED;
-        atomic_fetch_add(&twins.wanted, 1);
-    }
+    ready = tap_cuda_twin_want(p) && !tap_cuda_twin_stock_wants();
     tap_cuda_follow_unlock();
     return ready;
 }
 
-/* The twin, until leave_twin(); NULL: it is gone meanwhile. */
-static void *enter_twin(struct tap_cuda_plan *p)
+/* The twin, until leave_twin(): it stays, and so does what it copied; NULL: it is gone meanwhile. */
+static void *enter_twin(struct tap_cuda_graph_launch *l)
 {
     void *twin;
 
     tap_cuda_follow_lock();
-    twin = p->twin;
-    p->launching += twin != NULL;
+    twin = l->plan->twin;
+    if (twin) {
+        l->plan->launching++;
+        l->plan->users++;
+        l->arena = tap_cuda_twin_arena(&l->bytes);
+    }
     tap_cuda_follow_unlock();
     return twin;
+}
+
+static void leave_twin(struct tap_cuda_plan *p)
+{
+    tap_cuda_follow_lock();
+    p->launching--;
+    tap_cuda_plan_release(p);
+    tap_cuda_follow_unlock();
 }
 
 /* The graph to launch in exec's place: its twin if the step is recorded and the twin is there. */
@@ -273,25 +170,15 @@ static void *choose(struct tap_cuda_graph_launch *l, void *exec)
     void *twin = NULL;
 
     if (tap_cuda_graph_launch_is_recorded(l, ready) && ready)
-        twin = enter_twin(l->plan);
-    if (!twin)
-        return exec;
-    l->arena = twins.arena;
-    l->bytes = twins.bytes;
-    return twin;
-}
-
-static void leave_twin(struct tap_cuda_plan *p)
-{
-    tap_cuda_follow_lock();
-    p->launching--;
-    tap_cuda_follow_unlock();
+        twin = enter_twin(l);
+    return twin ? twin : exec;
 }
 
 /* Inside the tap. */
 static int launch_followed(void *exec, void *stream, tap_cuda_launch_fn *launch)
 {
     struct tap_cuda_graph_launch l = {.stream = stream, .context = tap_gpu_context_of(stream)};
+    struct tap_cuda_plan *p;
     bool own = tap_gpu_set_own_calls(true);
     void *runs;
     int rc;
@@ -306,9 +193,10 @@ static int launch_followed(void *exec, void *stream, tap_cuda_launch_fn *launch)
         l.bytes = 0;
         rc = launch(exec, stream);
     }
-    if (runs != exec)
-        leave_twin(l.plan);
+    p = l.plan;
     tap_cuda_graph_launch_end(&l, rc == 0);
+    if (runs != exec)
+        leave_twin(p);
     tap_gpu_set_own_calls(own);
     return rc;
 }
@@ -336,45 +224,38 @@ int tap_cuda_twins_launch(void *exec, void *stream, tap_cuda_launch_fn *launch)
 const char *tap_cuda_twins_open(void)
 {
 #define MISSES(name, member, args) || !tap_driver.member
-    if (!tap_driver.capture_info TD_CUDA_GRAPHS(MISSES))
+    if (!tap_driver.capture_info || !tap_driver.mem_free TD_CUDA_GRAPHS(MISSES))
         return "the CUDA driver cannot say which graph a stream is captured into (before CUDA "
                "12.3): launches in graphs are not seen";
     if (!tap_cuda_plans_open())
         return "no memory to follow CUDA graphs: launches in graphs are not seen";
     tap_cuda_plans_on_free(drop);
+    tap_cuda_twin_memory_bound();
     tap_gpu_captures_follow(&follower);
-    atomic_store(&twins.on, true);
+    atomic_store(&on, true);
     return NULL;
+}
+
+void tap_cuda_twins_tick(void)
+{
+    tap_cuda_twin_stock_make();
+}
+
+bool tap_cuda_twins_wanted(void)
+{
+    return tap_cuda_twins_on() && tap_cuda_twin_stock_wants();
 }
 
 void tap_cuda_twins_disarm(void)
 {
-    struct tap_cuda_plan *p;
-    struct aside a;
-    unsigned i;
-
-    if (!tap_cuda_twins_on() || !step_aside(&a))
-        return;
-    tap_cuda_follow_lock();
-    for (i = 0; (p = tap_cuda_plan_number(i)); i++) {
-        if (p->launching)
-            continue;                 /* a thread stands in the driver: at the end of the next arm */
-        if (p->twin)
-            tap_driver.graph_exec_destroy(p->twin);
-        p->twin = NULL;
-        if (p->twin_state != TAP_CUDA_NO_TWIN)
-            p->twin_state = TAP_CUDA_TWIN_NOT_YET;
-    }
-    atomic_store(&twins.wanted, 0);
-    tap_cuda_follow_unlock();
-    step_back(&a);
+    if (tap_cuda_twins_on())
+        tap_cuda_twin_stock_clear();
 }
 
 void tap_cuda_twins_forget(void)
 {
-    atomic_store(&twins.on, false);
+    atomic_store(&on, false);
     tap_gpu_captures_follow(NULL);
     tap_cuda_plans_on_free(NULL);
-    twins.context = NULL;
-    twins.bytes = 0;
+    tap_cuda_twin_stock_forget();
 }

@@ -308,6 +308,18 @@ int cuGraphClone(void **clone, void *graph)
 
 /* ---- nodes: those of a graph run in the order of its list ------------------------------------ */
 
+int cuGraphGetNodes(void *graph, void **nodes, size_t *n)
+{
+    int rc = enter("cuGraphGetNodes", NEED_CONTEXT);
+    const struct task *t = rc ? NULL : ((struct graph *)graph)->first;
+
+    if (!rc && nodes)
+        rc = TD_CUDA_INVALID_VALUE;    /* nobody asks for them */
+    for (*n = 0; t; t = t->next)
+        ++*n;
+    return leave(rc);
+}
+
 int cuGraphNodeFindInClone(void **node, void *original, void *clone)
 {
     int rc = enter("cuGraphNodeFindInClone", NEED_CONTEXT);

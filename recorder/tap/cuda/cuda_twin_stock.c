@@ -1,0 +1,186 @@
+/* cuda_twin_stock.c - the twins that there are.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "recorder/tap/cuda/cuda_graph_follow.h"
+#include "recorder/tap/cuda/cuda_twin_make.h"
+#include "recorder/tap/cuda/cuda_twin_memory.h"
+#include "recorder/tap/cuda/cuda_twin_stock.h"
+#include "recorder/tap/gpu/gpu_stage.h"
+
+#define MAKE_NS 20000000LL            /* of one tick, about */
+#define RETRY_NS 1000000000LL         /* how soon a twin that had no room is tried again */
+
+int64_t tap_cuda_twin_idle_ns = 5000000000LL;
+
+static struct {
+    _Atomic uint32_t wanted;          /* plans that wait for a twin */
+    unsigned look;                    /* the plan to look at next */
+} stock;
+
+/* ---- any thread ------------------------------------------------------------------------------ */
+
+bool tap_cuda_twin_want(struct tap_cuda_plan *p)
+{
+    const int64_t now = tap_now();
+
+    p->launched_ns = now;
+    if (p->no_room)
+        tap_count(TAP_GRAPHS_NO_ROOM, 1, 0);
+    if (p->twin_state == TAP_CUDA_TWIN_NOT_YET && p->base &&
+        (!p->no_room || now - p->tried_ns > RETRY_NS)) {
+        p->twin_state = TAP_CUDA_TWIN_WANTED;
+        atomic_fetch_add(&stock.wanted, 1);
+    }
+    return p->twin_state == TAP_CUDA_TWIN_READY;
+}
+
+void tap_cuda_twin_destroy(struct tap_cuda_plan *p)
+{
+    if (!p->twin)
+        return;
+    tap_driver.graph_exec_destroy(p->twin);
+    tap_cuda_twin_memory_give(p->twin_bytes);
+    p->twin = NULL;
+    p->twin_bytes = 0;
+}
+
+void tap_cuda_twin_forget_plan(const struct tap_cuda_plan *p)
+{
+    if (p->twin_state == TAP_CUDA_TWIN_WANTED)
+        atomic_fetch_sub(&stock.wanted, 1);
+}
+
+/* ---- making one ------------------------------------------------------------------------------ */
+
+/* The next plan that waits, kept from being free; NULL: none. */
+static struct tap_cuda_plan *next_wanted(void)
+{
+    struct tap_cuda_plan *p = NULL;
+    unsigned tries;
+
+    tap_cuda_follow_lock();
+    for (tries = 0; atomic_load(&stock.wanted) && tries < 2; tries++) {
+        for (; (p = tap_cuda_plan_number(stock.look)); stock.look++)
+            if (p->users && p->twin_state == TAP_CUDA_TWIN_WANTED)
+                break;
+        if (p)
+            break;
+        stock.look = 0;
+    }
+    if (p)
+        p->users++;
+    tap_cuda_follow_unlock();
+    return p;
+}
+
+/* The plan whose twin is of least use; NULL: all are in use. */
+static struct tap_cuda_plan *least_useful(void)
+{
+    struct tap_cuda_plan *p, *least = NULL;
+    unsigned i;
+
+    for (i = 0; (p = tap_cuda_plan_number(i)); i++)
+        if (p->twin && !p->launching && (!least || p->launched_ns < least->launched_ns))
+            least = p;
+    return least && tap_now() - least->launched_ns > tap_cuda_twin_idle_ns ? least : NULL;
+}
+
+/* Count a twin of so many bytes. False: there is no room, and none that could go. */
+static bool make_room(uint64_t bytes)
+{
+    struct tap_cuda_plan *least;
+    bool ok;
+
+    tap_cuda_follow_lock();
+    while (!(ok = tap_cuda_twin_memory_take(bytes)) && (least = least_useful())) {
+        tap_cuda_twin_destroy(least);
+        least->twin_state = TAP_CUDA_TWIN_NOT_YET;
+    }
+    tap_cuda_follow_unlock();
+    return ok;
+}
+
+/* Put the twin into its plan. NULL: it was not made; room: for that there was room. */
+static void keep(struct tap_cuda_plan *p, void *twin, uint64_t bytes, bool room)
+{
+    tap_cuda_follow_lock();
+    if (!twin && room)
+        tap_cuda_twin_memory_give(bytes);
+    if (twin)
+        tap_count(TAP_TWINS, 1, bytes);
+    p->twin = twin;
+    p->twin_bytes = twin ? bytes : 0;
+    p->twin_state = twin ? TAP_CUDA_TWIN_READY : room ? TAP_CUDA_NO_TWIN : TAP_CUDA_TWIN_NOT_YET;
+    p->no_room = !room;
+    p->tried_ns = tap_now();
+    atomic_fetch_sub(&stock.wanted, 1);
+    tap_cuda_plan_release(p);
+    tap_cuda_follow_unlock();
+}
+
+static void make(struct tap_cuda_plan *p)
+{
+    uint64_t arena_bytes;
+    const uint64_t arena = tap_cuda_twin_arena(&arena_bytes),
+                   bytes = tap_cuda_twin_memory_of(tap_cuda_twin_nodes(p, arena_bytes));
+    const bool room = make_room(bytes);
+
+    keep(p, room ? tap_cuda_twin_make(p, arena, arena_bytes) : NULL, bytes, room);
+}
+
+/* ---- the tap's thread ------------------------------------------------------------------------ */
+
+void tap_cuda_twin_stock_make(void)
+{
+    void *context = tap_gpu_stage_context();
+    struct tap_cuda_plan *p;
+    struct tap_cuda_aside a;
+    int64_t until;
+
+    if (!tap_cuda_twin_stock_wants() || !context || !tap_cuda_step_aside(&a))
+        return;
+    if (!tap_driver.ctx_push(context)) {
+        if (tap_cuda_twin_memory_open(context))
+            for (until = tap_now() + MAKE_NS; tap_now() < until && (p = next_wanted());)
+                make(p);
+        tap_driver.ctx_pop(&context);
+    }
+    tap_cuda_step_back(&a);
+}
+
+bool tap_cuda_twin_stock_wants(void)
+{
+    return atomic_load(&stock.wanted);
+}
+
+void tap_cuda_twin_stock_clear(void)
+{
+    struct tap_cuda_plan *p;
+    struct tap_cuda_aside a;
+    bool launching = false;
+    unsigned i;
+
+    if (!tap_cuda_step_aside(&a))
+        return;
+    tap_cuda_follow_lock();
+    for (i = 0; (p = tap_cuda_plan_number(i)); i++) {
+        p->no_room = false;
+        if (p->launching) {           /* a thread stands in the driver: at the end of the next arm */
+            launching = true;
+            continue;
+        }
+        tap_cuda_twin_destroy(p);
+        if (p->twin_state != TAP_CUDA_NO_TWIN)
+            p->twin_state = TAP_CUDA_TWIN_NOT_YET;
+    }
+    atomic_store(&stock.wanted, 0);
+    tap_cuda_follow_unlock();
+    if (!launching)
+        tap_cuda_twin_memory_close();
+    tap_cuda_step_back(&a);
+}
+
+void tap_cuda_twin_stock_forget(void)
+{
+    atomic_store(&stock.wanted, 0);
+    tap_cuda_twin_memory_forget();
+}

@@ -1,0 +1,96 @@
+/* test_tap_cuda_twin_bound.c - what twins of CUDA graphs take of the GPU is bounded, and given back.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * With 1 MiB for all of it: half is the arena, and the other half has room for two twins of three layers. */
+#include "twin_server.h"
+
+#include "recorder/tap/cuda/cuda_twin_stock.h"
+
+#define TWIN_BYTES ((3 + 3) * 38 << 10) /* three products, three copies */
+
+static int64_t bytes_counted(const struct bench *b)
+{
+    return td_json_get_i64(td_json_get(td_json_get(td_fixture_manifest(b->fx), "ledger"), "twins.made"), "bytes", -1);
+}
+
+/* The third graph has no twin while the others are in use, and gets one once the one that has been idle for longest may go. */
+static void the_least_useful_twin_goes(void **state)
+{
+    void *exec[3] = {capture(2), capture(3), capture(4)};
+    struct bench b;
+    int i;
+
+    (void)state;
+    arm(&b, TAP_MODE_ALL);
+    for (i = 0; i < 3; i++) {
+        step(exec[i], 1);
+        tap_front_cuda.tick();
+    }
+    assert_true(step(exec[0], 2));
+    assert_true(step(exec[1], 2));
+    assert_false(step(exec[2], 2));
+    assert_true(step(exec[0], 3));
+    tap_cuda_twin_idle_ns = 0;
+    usleep(1100000);                   /* a second after it failed it is tried again */
+    assert_false(step(exec[2], 4));
+    tap_front_cuda.tick();
+    tap_cuda_twin_idle_ns = 5000000000LL;
+    assert_true(step(exec[2], 5));
+    assert_true(step(exec[0], 5));
+    assert_false(step(exec[1], 5));    /* the oldest, gone */
+    disarm(&b);
+    assert_int_equal(ledger(&b, "twins.made"), 3);
+    assert_int_equal(bytes_counted(&b), 3 * TWIN_BYTES);
+    assert_int_equal(ledger(&b, "launches.graphs_no_room"), 2);
+    check_ops(&b, b.n_ops - TWIN_LAYERS, 2, 5);
+    bench_close(&b);
+    for (i = 0; i < 3; i++)
+        cudaGraphExecDestroy(exec[i]);
+}
+
+/* Nothing stays at the end of an arm, but where the server captures just then: freeing would fail its capture. */
+static void memory_is_given_back(void **state)
+{
+    void *exec = capture(4), *graph;
+    struct bench b;
+    size_t before;
+    int i;
+
+    (void)state;
+    arm(&b, TAP_MODE_ALL);
+    disarm(&b);
+    bench_close(&b);
+    before = say->bytes_in_use();
+    for (i = 0; i < 3; i++) {
+        arm(&b, TAP_MODE_ALL);
+        step(exec, 1);
+        tap_front_cuda.tick();
+        assert_true(step(exec, 2));
+        assert_int_equal(say->bytes_in_use() - before, 512 << 10);
+        if (i == 1) {
+            assert_int_equal(cudaStreamBeginCapture(capture_stream, 0), 0);
+            layers(capture_stream, 4);
+        }
+        disarm(&b);
+        check_ops(&b, b.n_ops - TWIN_LAYERS, 4, 2);
+        bench_close(&b);
+        assert_int_equal(say->bytes_in_use() - before, i == 1 ? 512 << 10 : 0);
+        if (i == 1) {
+            assert_int_equal(cudaStreamEndCapture(capture_stream, &graph), 0);
+            assert_int_equal(cudaGraphDestroy(graph), 0);
+        }
+    }
+    cudaGraphExecDestroy(exec);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_least_useful_twin_goes),
+        cmocka_unit_test(memory_is_given_back),
+    };
+
+    (void)argc;
+    twins_on(argv, "1");
+    return cmocka_run_group_tests(tests, setup, gpu_teardown);
+}
