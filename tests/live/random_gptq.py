@@ -16,7 +16,7 @@ products in float16 before it multiplies by the scale overflows there, others do
 --bits 4|8, or 16: float16, not quantised. --awq: 4 bits, zero points that differ, in AWQ's packing.
 --act-order: rows of a group lie in any order (desc_act). --bias: every linear layer but lm_head has
 one. --eight FORM: 8-bit weights whose activations are quantised too: tensor, block (FP8, a scale for
-the tensor, for blocks of 128), channel (FP8, compressed-tensors), int8, int8-azp (INT8,
+the tensor, for blocks of 128), static (as tensor; the activations' scale is in the checkpoint), channel (FP8, compressed-tensors), int8, int8-azp (INT8,
 compressed-tensors; with zero points of activations). --fine: scales have all bits of float16, so that their product with a zero point is rounded.
 Sizes: --group 128 (-1: all of k), --hidden 1024, --ffn 2816, --layers 4; --seed 1.
 SPDX-License-Identifier: Apache-2.0
@@ -82,15 +82,16 @@ def eight_bits(w, form):
         scale = np.abs(w.reshape(n // 128, 128, k // 128, 128)).max(axis=(1, 3)).astype(np.float32) / np.float32(448)
         return {"weight": e4m3(w / np.repeat(np.repeat(scale, 128, 0), 128, 1)), "weight_scale_inv": scale}
     top = np.float32(127 if form.startswith("int8") else 448)
-    scale = (np.abs(w).max(axis=None if form == "tensor" else 1, keepdims=True) / top).astype(np.float32)
+    whole = form in ("tensor", "static")
+    scale = (np.abs(w).max(axis=None if whole else 1, keepdims=True) / top).astype(np.float32)
     q = np.clip(w / scale, -top, top)
-    return {"weight": np.rint(q).astype(np.int8) if form.startswith("int8") else e4m3(q),
-            "weight_scale": scale.reshape(1) if form == "tensor" else scale}
+    out = {"weight": np.rint(q).astype(np.int8) if form.startswith("int8") else e4m3(q), "weight_scale": scale.reshape(1) if whole else scale}
+    return out | ({"input_scale": np.full(1, 16 / 448, np.float32)} if form == "static" else {})
 
 
 def eight_bit_quantization(form):
-    if form in ("tensor", "block"):
-        return {"quant_method": "fp8", "activation_scheme": "dynamic"} | ({"weight_block_size": [128, 128]} if form == "block" else {})
+    if form in ("tensor", "static", "block"):
+        return {"quant_method": "fp8", "activation_scheme": "static" if form == "static" else "dynamic"} | ({"weight_block_size": [128, 128]} if form == "block" else {})
     kind = {"num_bits": 8, "type": "float" if form == "channel" else "int"}
     return {"quant_method": "compressed-tensors", "format": "float-quantized" if form == "channel" else "int-quantized",
             "quantization_status": "compressed", "ignore": ["lm_head"],
@@ -173,7 +174,7 @@ def main():
     p.add_argument("out")
     for name, value in (("bits", 4), ("group", 128), ("hidden", 1024), ("ffn", 2816), ("layers", 4), ("seed", 1), ("rescale", 1), ("experts", 0)):
         p.add_argument("--" + name, type=int, default=value)
-    p.add_argument("--eight", choices=("tensor", "block", "channel", "int8", "int8-azp"))
+    p.add_argument("--eight", choices=("tensor", "static", "block", "channel", "int8", "int8-azp"))
     for name in ("bias", "awq", "act-order", "fine"):
         p.add_argument("--" + name, action="store_true")
     a = p.parse_args()
