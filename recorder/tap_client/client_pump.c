@@ -54,8 +54,7 @@ static void give_up_rest(struct td_tap_client *c, struct client_tap *tap)
     for (i = 0; i < tap->rings; i++) {
         struct client_ring *r = &tap->ring[i];
 
-        if (!r->corrupt && atomic_load_explicit(&r->shared->head, memory_order_relaxed) !=
-                               atomic_load_explicit(&r->shared->tail, memory_order_relaxed))
+        if (!r->corrupt && atomic_load_explicit(&r->shared->head, memory_order_relaxed) != r->read)
             client_ring_break(c, tap, r, "a ring holds more than could be read in time");
     }
 }

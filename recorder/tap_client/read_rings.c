@@ -70,15 +70,18 @@ void client_ring_break(struct td_tap_client *c, const struct client_tap *tap, st
 
 static int drain_ring(struct td_tap_client *c, struct client_tap *tap, struct client_ring *r)
 {
-    uint64_t tail = atomic_load_explicit(&r->shared->tail, memory_order_relaxed);
     int n = 0;
 
     while (!r->corrupt && n < CLIENT_DRAIN_MAX) {
         uint64_t head = atomic_load_explicit(&r->shared->head, memory_order_acquire),
-                 have = head - tail;
-        const uint8_t *at = r->data + tail % tap->ring_bytes;
+                 have = head - r->read;
+        const uint8_t *at = r->data + r->read % tap->ring_bytes;
         uint32_t size;
 
+        if (atomic_load_explicit(&r->shared->tail, memory_order_relaxed) != r->read) {
+            client_ring_break(c, tap, r, "a ring was overwritten at its tail");
+            break;
+        }
         if (!have)
             break;
         size = *(const volatile uint32_t *)at;
@@ -86,9 +89,8 @@ static int drain_ring(struct td_tap_client *c, struct client_tap *tap, struct cl
             client_ring_break(c, tap, r, "a ring does not hold together");
             break;
         }
-        tail += size;
         r->read += size;
-        atomic_store_explicit(&r->shared->tail, tail, memory_order_release);
+        atomic_store_explicit(&r->shared->tail, r->read, memory_order_release);
         n++;
     }
     return n;

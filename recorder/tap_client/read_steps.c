@@ -118,7 +118,7 @@ static bool read_spans(const struct td_tap_client *c, const uint8_t *data, size_
         char name[TAP_MAX_ID + 1];
 
         __asm__ volatile("" : "+m"(from) : : "memory"); /* no field is read from the ring again */
-        if (from.id_len > TAP_MAX_ID || from.id_len > room)
+        if (from.id_len > TAP_MAX_ID || from.id_len > room || from.first_row < -1 || from.n_rows < 0)
             return false;
         memcpy(name, id, from.id_len);
         name[from.id_len] = '\0';

@@ -18,6 +18,8 @@
 struct client_sent_set {
     uint8_t *data;                    /* until it is stored: each tensor at a multiple of ALIGN */
     uint64_t have, total, bytes[TAP_MAX_WEIGHTS];
+    uint64_t booked;                  /* of data, not written to yet: the kernel gives no memory for
+                                         it before, and the maximum would not see it */
     struct td_hash key;               /* of how the tap described it: all ops of the set must
                                          agree */
     struct client_weight_set *set;    /* NULL: not stored yet */
@@ -26,12 +28,26 @@ struct client_sent_set {
 /* A set whose bytes cannot be read, found by how the tap described it. */
 struct client_opaque_set { struct td_hash key; struct client_weight_set *set; };
 
+/* Bytes of a set that were booked count as memory by themselves now, or were given back. */
+static void unbook(struct client_sent_set *w, uint64_t n)
+{
+    td_memory_beside(-(int64_t)n);
+    w->booked -= n;
+}
+
+static void free_data(struct client_sent_set *w)
+{
+    unbook(w, w->booked);
+    free(w->data);
+    w->data = NULL;
+}
+
 void client_weights_release(struct client_ring *r)
 {
     uint32_t i;
 
     for (i = 0; i < r->n_weights; i++) {
-        free(r->weights[i].data);
+        free_data(&r->weights[i]);
         client_weight_set_free(r->weights[i].set);
     }
     for (i = 0; i < r->n_opaque; i++)
@@ -85,6 +101,8 @@ static bool begin_set(struct td_tap_client *c, struct client_sent_set *w,
         w->data = aligned_alloc(ALIGN, room);
     if (!w->data)
         client_ledger_failure(c, TD_ENOMEM, "weights");
+    w->booked = w->data ? room : 0;
+    td_memory_beside((int64_t)w->booked);
     return w->data != NULL;
 }
 
@@ -131,6 +149,7 @@ bool client_read_chunk(struct td_tap_client *c, struct client_ring *r, const str
     if (rec->offset != w->have || rec->len > w->total - w->have)
         return false;
     append_bytes(w, data, rec->len);
+    unbook(w, rec->len);
     w->have += rec->len;
     return true;
 }
@@ -226,8 +245,7 @@ static int find_sent_weights(struct td_tap_client *c, struct client_ring *r,
         if (rc)
             return rc;
         w->key = key;
-        free(w->data);
-        w->data = NULL;
+        free_data(w);
     }
     *out = w->set;
     return TD_OK;

@@ -28,7 +28,8 @@ struct client_ring {
                                                               read */
     struct client_index opaque_index; /* of `opaque`, by key */
     bool corrupt;                     /* it does not hold together: nothing more is read from it */
-    uint64_t read, read_before;       /* bytes; those before client_drain_all() */
+    uint64_t read, read_before;       /* bytes; those before client_drain_all(). shared->tail is for
+                                         the tap, which may write to it: only this one is believed */
     struct tap_counter seen[TAP_COUNTS]; /* of shared->counts, as far as the ledger has them */
 };
 

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "common/fs.h"
+#include "common/memory.h"
 #include "format/verify.h"
 #include "recorder/tap_client/client_ledger.h"
 #include "recorder/tap_client/client_pump.h"
@@ -63,7 +64,7 @@ static void rewind_ring(struct bench *b)
 {
     client_weights_release(&b->tap->ring[0]);
     b->tap->ring[0].corrupt = false;
-    b->head = 0;
+    b->head = b->tap->ring[0].read = 0;
     atomic_store(&b->tap->ring[0].shared->head, 0);
     atomic_store(&b->tap->ring[0].shared->tail, 0);
 }
@@ -183,6 +184,8 @@ static void test_named_faults(void **state)
     FAULT(&b, op->op.weight = 7);                /* a set that never came */
     FAULT(&b, piece->offset = 0);                /* a piece out of turn */
     FAULT(&b, step->n_spans = 60000);            /* ids that are not there */
+    FAULT(&b, ((struct tap_span *)(step + 1))->first_row = -2); /* rows that no reader of the fixture takes */
+    FAULT(&b, ((struct tap_span *)(step + 1))->n_rows = -1);
     FAULT(&b, op->attr[0].value = 2 * N);        /* weights of another layer */
     FAULT(&b, op->t[0].shape[0] *= 2);           /* the same, in the description */
     FAULT(&b, op->t[0].bytes -= 4);              /* a weight of another size than was sent */
@@ -312,7 +315,7 @@ static void test_endless_names(void **state)
     rec.t[1] = tensor("c", "F16", 0, 0, 2);
     for (i = 0; i < 20000 && !b.tap->ring[0].corrupt; i++) {
         snprintf(rec.op.name, sizeof rec.op.name, "blk.%d", i);
-        b.head = 0;
+        b.head = b.tap->ring[0].read = 0;
         atomic_store(&b.tap->ring[0].shared->head, 0);
         atomic_store(&b.tap->ring[0].shared->tail, 0);
         put(&b, &rec, sizeof rec, sizeof rec);
@@ -476,6 +479,46 @@ static void test_endless_records(void **state)
     bench_close(&b);
 }
 
+/* A tap that moves the recorder's mark: ops would be left out, or taken twice, and the recording be called complete. */
+static void test_tail_moved(void **state)
+{
+    struct bench b;
+    uint64_t at[4];
+
+    (void)state;
+    bench_open(&b);
+    put_all(&b, at);
+    atomic_store(&b.tap->ring[0].shared->tail, b.head);
+    expect_corrupt(&b, 0);
+    put_all(&b, at);
+    assert_int_equal(client_drain(&b.l, b.tap), 4);
+    atomic_store(&b.tap->ring[0].shared->tail, at[3]);
+    expect_corrupt(&b, 1);
+    assert_int_equal(b.l.state.rings_broken, 2);
+    bench_close(&b);
+}
+
+/* Sets that are announced take memory when their bytes come: what all of them will take must fit the maximum. */
+static void test_announced_sets(void **state)
+{
+    const uint64_t each = 64 << 20;
+    struct tap_weight w = {.rec = rec_of(TAP_REC_WEIGHT, sizeof w), .bytes = {each}};
+    struct bench b;
+
+    (void)state;
+    bench_open(&b);
+    td_memory_allow(4 * each);
+    while (++w.id <= 100 && !b.tap->ring[0].corrupt) {
+        put(&b, &w, sizeof w, sizeof w);
+        client_drain(&b.l, b.tap);
+    }
+    assert_true(w.id > 2 && w.id <= 6);
+    assert_int_equal(b.l.failed.code, TD_ENOMEM);
+    bench_close(&b);
+    td_memory_allow((uint64_t)1 << 40);
+    assert_true(td_memory_left() > ((uint64_t)1 << 40) - each); /* nothing stays booked */
+}
+
 /* What is left when the time for it has passed, or a moment after a signal, is given up and said so. */
 static void rest_given_up(bool by_signal)
 {
@@ -627,6 +670,7 @@ int main(void)
         cmocka_unit_test(test_unknown_rows),
         cmocka_unit_test(test_any_byte),
         cmocka_unit_test(test_sizes_beyond), cmocka_unit_test(test_endless_counts), cmocka_unit_test(test_endless_records),
+        cmocka_unit_test(test_tail_moved), cmocka_unit_test(test_announced_sets),
         cmocka_unit_test(test_rest_given_up), cmocka_unit_test(test_found_by_hash),
         cmocka_unit_test(test_scribbled_data), cmocka_unit_test(test_scribbled_records)};
 
