@@ -161,7 +161,7 @@ static void print_unknown_layouts(const struct td_tap_client_state *ops, FILE *t
                 "and name its model (--checkpoint)\n");
 }
 
-static void print_graphs(const struct td_tap_client_state *ops, FILE *to)
+static void print_graphs(const struct td_tap_client_state *ops, bool all, FILE *to)
 {
     int64_t unread = coverage_of(ops).graphs;
 
@@ -178,6 +178,13 @@ static void print_graphs(const struct td_tap_client_state *ops, FILE *to)
                 "         %lld of these had no twin, for all twins together take what they may: more is "
                 "TD_TAP_TWINS_MIB in the server's environment\n",
                 (long long)ops->graphs_no_room);
+    if (ops->ops_rotation)
+        fprintf(to,
+                "         %lld GEMMs were left out by rotation: a graph has more of them than are copied "
+                "at a time, and all come in turn%s. TD_TAP_TWINS_MIB in the server's environment gives "
+                "more room\n",
+                (long long)ops->ops_rotation,
+                all ? "; so this is a sample, though all were asked for" : "");
     if (ops->graphs_read && ops->ops_graph)
         fprintf(to,
                 "         %lld GEMMs in graphs had no room for their copies, or are of a form that "
@@ -185,7 +192,7 @@ static void print_graphs(const struct td_tap_client_state *ops, FILE *to)
                 (long long)ops->ops_graph);
 }
 
-static void print_launches(const struct td_tap_client_state *ops, FILE *to)
+static void print_launches(const struct td_tap_client_state *ops, bool all, FILE *to)
 {
     int64_t gemms = ops->gemms + ops->gemms_other;
 
@@ -202,7 +209,7 @@ static void print_launches(const struct td_tap_client_state *ops, FILE *to)
         fprintf(to, "         not read, counted by name: %lld", (long long)ops->gemms_other);
         print_named(to, ", most of all ", ops->other, "\n");
     }
-    print_graphs(ops, to);
+    print_graphs(ops, all, to);
 }
 
 static void print_operators(const struct td_tap_client_state *ops, FILE *to)
@@ -264,6 +271,6 @@ void td_recording_summary_print(struct td_recording_summary *s, size_t prompts,
     print_ops(ops, all, to);
     print_beside(ops, to);
     print_unknown_layouts(ops, to);
-    print_launches(ops, to);
+    print_launches(ops, all, to);
     print_operators(ops, to);
 }

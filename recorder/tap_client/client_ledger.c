@@ -33,6 +33,7 @@ static const struct { const char *seen, *name; } counted[TAP_COUNTS] = {
     [TAP_OPS_FLIGHT] = {"ops.seen", "ops.dropped.flight"},
     [TAP_OPS_LAYERS] = {"ops.seen", "ops.dropped.layers"},
     [TAP_OPS_ACTIVATIONS] = {"ops.seen", "ops.dropped.activations"},
+    [TAP_OPS_ROTATION] = {"ops.seen", "ops.dropped.rotation"},
     [TAP_STEPS_FLIGHT] = {"steps.seen", "steps.dropped.flight"},
     [TAP_STEPS_GRAPH] = {"steps.seen", "steps.dropped.graph"},
     [TAP_STEPS_SAMPLING] = {"steps.seen", "steps.dropped.sampling"},
@@ -63,6 +64,7 @@ static void add_to_state(struct td_tap_client_state *state, enum tap_count i, in
     case TAP_GRAPHS_READ: state->graphs_read += n; break;
     case TAP_GRAPHS_NO_ROOM: state->graphs_no_room += n; break;
     case TAP_OPS_GRAPH: state->ops_graph += n; break;
+    case TAP_OPS_ROTATION: state->ops_rotation += n; break;
     case TAP_OPS_RING: state->ops_ring += n; break;
     case TAP_RESTED_MS: state->rested_ms += n; break;
     default: break;

@@ -10,6 +10,7 @@
  *   ops.dropped.flight       passed the flight recorder and were not dumped
  *   ops.dropped.layers       of layers that --layers does not want
  *   ops.dropped.graph        in CUDA graphs, captured or launched, and not read
+ *   ops.dropped.rotation     in CUDA graphs whose twin copies a part of their ops at a time
  * steps
  *   steps.seen  steps.kept
  *   steps.dropped.sampling, .budget, .ring, .threads, .flight, .recorder

@@ -87,6 +87,7 @@ struct td_tap_client_state {
                                     The rest is not seen */
     int64_t graphs_no_room;     /* launches of graphs that had no twin, for want of memory */
     int64_t ops_graph, ops_ring; /* of ops_dropped: in graphs; for want of room on their way */
+    int64_t ops_rotation;       /* of ops_dropped: left out of a graph by rotation */
     int64_t ops_crowded;        /* of ops_dropped: of more weights than are kept */
     int64_t ops_beside;         /* of ops_kept: of operators that stand beside products */
     bool all_kinds;             /* the mode said so */

@@ -29,7 +29,7 @@
 #include "common/desc/weight_fingerprint.h"
 
 #define TAP_MAGIC 0x50415444u /* "DTAP" */
-#define TAP_VERSION 15u       /* both sides must be equal */
+#define TAP_VERSION 16u       /* both sides must be equal */
 #define TAP_PAGE 4096u
 #define TAP_MAX_RINGS 64u
 #define TAP_MIN_RING_BYTES (64u << 10)
@@ -110,6 +110,8 @@ enum tap_count {
     TAP_OPS_LAYERS,                /* of a layer that the recorder refused */
     TAP_OPS_ACTIVATIONS,           /* of two activations: its W, which no quantisation tells from a
                                     * weight, has changed */
+    TAP_OPS_ROTATION,              /* in a graph whose twin copies a part of its ops at a time: not in
+                                    * this one */
     TAP_STEPS_SENT,
     TAP_STEPS_SAMPLING,
     TAP_STEPS_BUDGET,

@@ -97,6 +97,11 @@ bool tap_cuda_graph_launch_is_recorded(struct tap_cuda_graph_launch *l, bool can
     return tap_gpu_gate_note_work(&first, &s->work);
 }
 
+static bool has_slot(const struct tap_cuda_graph_launch *l, const struct tap_cuda_captured *s)
+{
+    return !s->uncopyable && s->bytes <= l->bytes && s->slot <= l->bytes - s->bytes;
+}
+
 /* A launch that a graph has made on that stream, and whose operands lie in its slot. */
 static void record_captured(const struct tap_cuda_graph_launch *l, const struct tap_cuda_captured *s)
 {
@@ -105,10 +110,9 @@ static void record_captured(const struct tap_cuda_graph_launch *l, const struct 
 
     launch.stream = l->stream;
     launch.context = l->context;
-    launch.slot = !s->uncopyable && s->bytes <= l->bytes && s->slot <= l->bytes - s->bytes
-                      ? l->arena + s->slot
-                      : 0;
+    launch.slot = has_slot(l, s) && s->part == l->part ? l->arena + s->slot : 0;
     launch.uncopied = !launch.slot;
+    launch.in_rotation = has_slot(l, s) && !launch.slot;
     launch.noted = l->noted && s == l->plan->first;
     if (seen.crossed) {
         tap_count(TAP_OPS_THREADS, !s->joins, tap_gpu_gemm_copied_bytes(&s->work));

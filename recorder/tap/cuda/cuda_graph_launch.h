@@ -15,6 +15,7 @@ struct tap_cuda_graph_launch {
     void *stream, *context;
     /* Where the graph that runs copies the operands of its ops; 0 bytes: it copies none. */
     uint64_t arena, bytes;
+    uint32_t part;                    /* of its ops, which it copies */
     /* The gate knows its first op already: tap_cuda_graph_launch_is_recorded(). */
     bool noted;
     struct tap_cuda_plan *plan;       /* set by begin; NULL: the graph is not known */

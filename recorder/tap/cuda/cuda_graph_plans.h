@@ -19,7 +19,8 @@ struct tap_cuda_captured {
     const struct tap_gpu_kernel *kernel;
     struct tap_gpu_launch launch;     /* only its numbers */
     struct td_gpu_work work;
-    uint64_t slot, bytes;             /* in the arena */
+    uint64_t slot, bytes;             /* in the arena; slot TAP_CUDA_NO_SLOT: it does not fit */
+    uint32_t part;                    /* of the graph's launches, which a twin copies in turn */
     /* What came after it in the capture depends on these; with twins (cuda_twins.h). */
     void *tail[TAP_CUDA_TAILS];
     unsigned n_tails;
@@ -29,10 +30,14 @@ struct tap_cuda_captured {
     bool left_out;
 };
 
-/* TAP_CUDA_NO_TWIN: none can be made of it. */
 enum tap_cuda_twin_state {
-    TAP_CUDA_TWIN_NOT_YET, TAP_CUDA_TWIN_WANTED, TAP_CUDA_TWIN_READY, TAP_CUDA_NO_TWIN
+    TAP_CUDA_TWIN_NOT_YET,
+    TAP_CUDA_TWIN_WANTED,
+    TAP_CUDA_TWIN_READY,
+    TAP_CUDA_TWIN_TURNS,              /* ready, and one of the next part is wanted */
+    TAP_CUDA_NO_TWIN                  /* none can be made of it */
 };
+#define TAP_CUDA_NO_SLOT UINT64_MAX
 
 #define TAP_CUDA_TALLIES 96           /* different kernels in one graph */
 struct tap_cuda_plan {                /* what a graph does */
@@ -59,6 +64,8 @@ struct tap_cuda_plan {                /* what a graph does */
     uint32_t launching;               /* threads that launch the twin, or read what it copied */
     uint64_t nodes, twin_bytes;       /* of base; what the twin counts for */
     int64_t launched_ns, tried_ns;    /* the last launch; when a twin was tried last */
+    uint32_t parts, part;             /* into which its launches fall; that of the twin */
+    uint32_t recorded;                /* launches of this twin */
     bool no_room;                     /* there was no room for a twin then */
 };
 

@@ -127,22 +127,42 @@ static bool add_copies(const struct tap_cuda_captured *s, void *graph, uint64_t 
 
 /* ---- the twin -------------------------------------------------------------------------------- */
 
-static bool has_copies(const struct tap_cuda_captured *s, uint64_t arena_bytes)
+void tap_cuda_twin_share_out(struct tap_cuda_plan *p, uint64_t arena_bytes)
 {
-    return !s->uncopyable && s->bytes <= arena_bytes && s->slot <= arena_bytes - s->bytes;
+    struct tap_cuda_captured *s;
+    uint64_t used = 0;
+    uint32_t part = 0;
+
+    for (s = p->first; s; s = s->next) {
+        s->slot = TAP_CUDA_NO_SLOT;
+        if (s->uncopyable || s->bytes > arena_bytes)
+            continue;
+        if (used > arena_bytes - s->bytes)
+            used = 0, part++;
+        s->slot = used;
+        s->part = part;
+        used += s->bytes;
+    }
+    p->parts = part + 1;
+    p->part %= p->parts;
 }
 
-uint64_t tap_cuda_twin_nodes(const struct tap_cuda_plan *p, uint64_t arena_bytes)
+static bool has_copies(const struct tap_cuda_captured *s, uint32_t part)
+{
+    return !s->uncopyable && s->slot != TAP_CUDA_NO_SLOT && s->part == part;
+}
+
+uint64_t tap_cuda_twin_nodes(const struct tap_cuda_plan *p, uint32_t part)
 {
     const struct tap_cuda_captured *s;
     uint64_t n = p->nodes;
 
     for (s = p->first; s; s = s->next)
-        n += has_copies(s, arena_bytes);
+        n += has_copies(s, part);
     return n;
 }
 
-void *tap_cuda_twin_make(struct tap_cuda_plan *p, uint64_t arena, uint64_t bytes)
+void *tap_cuda_twin_make(struct tap_cuda_plan *p, uint64_t arena, uint32_t part)
 {
     struct tap_cuda_captured *s;
     void *graph, *exec = NULL;
@@ -150,7 +170,7 @@ void *tap_cuda_twin_make(struct tap_cuda_plan *p, uint64_t arena, uint64_t bytes
     if (tap_driver.graph_clone(&graph, p->base))
         return NULL;
     for (s = p->first; s; s = s->next)
-        if (has_copies(s, bytes) && !add_copies(s, graph, arena + s->slot))
+        if (has_copies(s, part) && !add_copies(s, graph, arena + s->slot))
             s->uncopyable = true;
     if (tap_driver.graph_instantiate(&exec, graph, p->flags))
         exec = NULL;

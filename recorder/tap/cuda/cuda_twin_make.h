@@ -17,12 +17,15 @@ void tap_cuda_step_back(struct tap_cuda_aside *a);
  * clone's nodes. False: the driver cannot clone it (it allocates memory, for one); there is none.
  * Products whose nodes are not found are uncopyable. */
 bool tap_cuda_twin_keep(struct tap_cuda_plan *p, void *graph);
-/* How many nodes a twin with that arena has. */
-uint64_t tap_cuda_twin_nodes(const struct tap_cuda_plan *p, uint64_t arena_bytes);
-/* Instantiate a twin whose products have copies made to their slots, as far as these lie in
- * [arena, arena + bytes). With the context current, on the tap's thread. Returns the CUgraphExec;
+/* Give each product a slot in an arena of so many bytes, and a part: those of one part fit into it
+ * together. With the lock held, while there is no twin. */
+void tap_cuda_twin_share_out(struct tap_cuda_plan *p, uint64_t arena_bytes);
+/* How many nodes a twin of that part has. */
+uint64_t tap_cuda_twin_nodes(const struct tap_cuda_plan *p, uint32_t part);
+/* Instantiate a twin whose products, those of one part, have copies made to their slots in
+ * the arena. With the context current, on the tap's thread. Returns the CUgraphExec;
  * NULL: the driver refused. Products that cannot be copied are uncopyable from then on. */
-void *tap_cuda_twin_make(struct tap_cuda_plan *p, uint64_t arena, uint64_t bytes);
+void *tap_cuda_twin_make(struct tap_cuda_plan *p, uint64_t arena, uint32_t part);
 
 #pragma GCC visibility pop
 #endif

@@ -8,11 +8,14 @@
 
 #define MAKE_NS 20000000LL            /* of one tick, about */
 #define RETRY_NS 1000000000LL         /* how soon a twin that had no room is tried again */
+#define TURN 4u                       /* launches of a twin until that of the next part: a window of
+                                       * the sample. Making one takes some ms of the tap's thread */
 
 int64_t tap_cuda_twin_idle_ns = 5000000000LL;
 
 static struct {
-    _Atomic uint32_t wanted;          /* plans that wait for a twin */
+    /* Plans that wait for a twin; that have one, and wait for that of the next part. */
+    _Atomic uint32_t wanted, turns;
     unsigned look;                    /* the plan to look at next */
 } stock;
 
@@ -30,7 +33,15 @@ bool tap_cuda_twin_want(struct tap_cuda_plan *p)
         p->twin_state = TAP_CUDA_TWIN_WANTED;
         atomic_fetch_add(&stock.wanted, 1);
     }
-    return p->twin_state == TAP_CUDA_TWIN_READY;
+    return p->twin_state == TAP_CUDA_TWIN_READY || p->twin_state == TAP_CUDA_TWIN_TURNS;
+}
+
+void tap_cuda_twin_launched(struct tap_cuda_plan *p)
+{
+    if (p->parts < 2 || ++p->recorded < TURN || p->twin_state != TAP_CUDA_TWIN_READY)
+        return;
+    p->twin_state = TAP_CUDA_TWIN_TURNS;
+    atomic_fetch_add(&stock.turns, 1);
 }
 
 void tap_cuda_twin_destroy(struct tap_cuda_plan *p)
@@ -47,24 +58,29 @@ void tap_cuda_twin_forget_plan(const struct tap_cuda_plan *p)
 {
     if (p->twin_state == TAP_CUDA_TWIN_WANTED)
         atomic_fetch_sub(&stock.wanted, 1);
+    if (p->twin_state == TAP_CUDA_TWIN_TURNS)
+        atomic_fetch_sub(&stock.turns, 1);
 }
 
 /* ---- making one ------------------------------------------------------------------------------ */
 
+static bool waits(const struct tap_cuda_plan *p)
+{
+    return p->users &&
+           (p->twin_state == TAP_CUDA_TWIN_WANTED || p->twin_state == TAP_CUDA_TWIN_TURNS);
+}
+
 /* The next plan that waits, kept from being free; NULL: none. */
-static struct tap_cuda_plan *next_wanted(void)
+static struct tap_cuda_plan *next_waiting(void)
 {
     struct tap_cuda_plan *p = NULL;
     unsigned tries;
 
     tap_cuda_follow_lock();
-    for (tries = 0; atomic_load(&stock.wanted) && tries < 2; tries++) {
-        for (; (p = tap_cuda_plan_number(stock.look)); stock.look++)
-            if (p->users && p->twin_state == TAP_CUDA_TWIN_WANTED)
-                break;
-        if (p)
-            break;
-        stock.look = 0;
+    for (tries = 0; tap_cuda_twin_stock_wants() && !p && tries < 2; tries++) {
+        while ((p = tap_cuda_plan_number(stock.look++)) && !waits(p))
+            ;
+        stock.look = p ? stock.look : 0;
     }
     if (p)
         p->users++;
@@ -79,40 +95,73 @@ static struct tap_cuda_plan *least_useful(void)
     unsigned i;
 
     for (i = 0; (p = tap_cuda_plan_number(i)); i++)
-        if (p->twin && !p->launching && (!least || p->launched_ns < least->launched_ns))
+        if (p->twin && !p->launching && !waits(p) &&
+            (!least || p->launched_ns < least->launched_ns))
             least = p;
     return least && tap_now() - least->launched_ns > tap_cuda_twin_idle_ns ? least : NULL;
 }
 
-/* Count a twin of so many bytes. False: there is no room, and none that could go. */
-static bool make_room(uint64_t bytes)
+/* Count a twin of so many bytes for p. Where it must be, its old one goes. False: there is no room,
+ * and none that could go. */
+static bool make_room(struct tap_cuda_plan *p, uint64_t bytes)
 {
-    struct tap_cuda_plan *least;
+    struct tap_cuda_plan *goes;
     bool ok;
 
     tap_cuda_follow_lock();
-    while (!(ok = tap_cuda_twin_memory_take(bytes)) && (least = least_useful())) {
-        tap_cuda_twin_destroy(least);
-        least->twin_state = TAP_CUDA_TWIN_NOT_YET;
+    while (!(ok = tap_cuda_twin_memory_take(bytes)) &&
+           (goes = p->twin && !p->launching ? p : least_useful())) {
+        tap_cuda_twin_destroy(goes);
+        if (goes != p)
+            goes->twin_state = TAP_CUDA_TWIN_NOT_YET;
     }
     tap_cuda_follow_unlock();
     return ok;
 }
 
-/* Put the twin into its plan. NULL: it was not made; room: for that there was room. */
-static void keep(struct tap_cuda_plan *p, void *twin, uint64_t bytes, bool room)
+/* Which part comes next? With the first twin, what the parts are is settled. */
+static uint32_t next_part(struct tap_cuda_plan *p, uint64_t arena_bytes)
+{
+    uint32_t part;
+
+    tap_cuda_follow_lock();
+    if (!p->twin)
+        tap_cuda_twin_share_out(p, arena_bytes);
+    part = p->twin ? (p->part + 1) % p->parts : p->part;
+    tap_cuda_follow_unlock();
+    return part;
+}
+
+/* The twin of that part is p's from now on. */
+static void set_twin(struct tap_cuda_plan *p, void *twin, uint32_t part, uint64_t bytes)
+{
+    tap_cuda_twin_destroy(p);
+    p->twin = twin;
+    p->twin_bytes = bytes;
+    p->part = part;
+    p->recorded = 0;
+    if (twin)
+        tap_count(TAP_TWINS, 1, bytes);
+}
+
+/* Put the twin into its plan. NULL: the driver refused, or there was no room. */
+static void keep(struct tap_cuda_plan *p, void *twin, uint32_t part, uint64_t bytes, bool room)
 {
     tap_cuda_follow_lock();
     if (!twin && room)
         tap_cuda_twin_memory_give(bytes);
-    if (twin)
-        tap_count(TAP_TWINS, 1, bytes);
-    p->twin = twin;
-    p->twin_bytes = twin ? bytes : 0;
-    p->twin_state = twin ? TAP_CUDA_TWIN_READY : room ? TAP_CUDA_NO_TWIN : TAP_CUDA_TWIN_NOT_YET;
-    p->no_room = !room;
-    p->tried_ns = tap_now();
-    atomic_fetch_sub(&stock.wanted, 1);
+    if (p->launching) {               /* a thread launches the old twin: try again */
+        if (twin)
+            tap_driver.graph_exec_destroy(twin), tap_cuda_twin_memory_give(bytes);
+    } else {
+        tap_cuda_twin_forget_plan(p); /* it waits no more */
+        set_twin(p, twin, part, twin ? bytes : 0);
+        p->twin_state = twin   ? TAP_CUDA_TWIN_READY
+                        : room ? TAP_CUDA_NO_TWIN
+                               : TAP_CUDA_TWIN_NOT_YET;
+        p->no_room = !room;
+        p->tried_ns = tap_now();
+    }
     tap_cuda_plan_release(p);
     tap_cuda_follow_unlock();
 }
@@ -120,11 +169,12 @@ static void keep(struct tap_cuda_plan *p, void *twin, uint64_t bytes, bool room)
 static void make(struct tap_cuda_plan *p)
 {
     uint64_t arena_bytes;
-    const uint64_t arena = tap_cuda_twin_arena(&arena_bytes),
-                   bytes = tap_cuda_twin_memory_of(tap_cuda_twin_nodes(p, arena_bytes));
-    const bool room = make_room(bytes);
+    const uint64_t arena = tap_cuda_twin_arena(&arena_bytes);
+    const uint32_t part = next_part(p, arena_bytes);
+    const uint64_t bytes = tap_cuda_twin_memory_of(tap_cuda_twin_nodes(p, part));
+    const bool room = make_room(p, bytes);
 
-    keep(p, room ? tap_cuda_twin_make(p, arena, arena_bytes) : NULL, bytes, room);
+    keep(p, room ? tap_cuda_twin_make(p, arena, part) : NULL, part, bytes, room);
 }
 
 /* ---- the tap's thread ------------------------------------------------------------------------ */
@@ -140,7 +190,7 @@ void tap_cuda_twin_stock_make(void)
         return;
     if (!tap_driver.ctx_push(context)) {
         if (tap_cuda_twin_memory_open(context))
-            for (until = tap_now() + MAKE_NS; tap_now() < until && (p = next_wanted());)
+            for (until = tap_now() + MAKE_NS; tap_now() < until && (p = next_waiting());)
                 make(p);
         tap_driver.ctx_pop(&context);
     }
@@ -148,6 +198,11 @@ void tap_cuda_twin_stock_make(void)
 }
 
 bool tap_cuda_twin_stock_wants(void)
+{
+    return atomic_load(&stock.wanted) || atomic_load(&stock.turns);
+}
+
+bool tap_cuda_twin_stock_lacks(void)
 {
     return atomic_load(&stock.wanted);
 }
@@ -173,6 +228,7 @@ void tap_cuda_twin_stock_clear(void)
             p->twin_state = TAP_CUDA_TWIN_NOT_YET;
     }
     atomic_store(&stock.wanted, 0);
+    atomic_store(&stock.turns, 0);
     tap_cuda_follow_unlock();
     if (!launching)
         tap_cuda_twin_memory_close();
@@ -182,5 +238,6 @@ void tap_cuda_twin_stock_clear(void)
 void tap_cuda_twin_stock_forget(void)
 {
     atomic_store(&stock.wanted, 0);
+    atomic_store(&stock.turns, 0);
     tap_cuda_twin_memory_forget();
 }

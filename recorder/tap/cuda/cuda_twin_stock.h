@@ -16,6 +16,9 @@
 /* ---- any thread, with the plans' lock held ---------------------------------------------------- */
 /* This graph is about to be launched. True: its twin is there. */
 bool tap_cuda_twin_want(struct tap_cuda_plan *p);
+/* The twin was launched in a step that is recorded. Where a twin copies a part of the graph's products,
+ * that of the next part comes after some launches. */
+void tap_cuda_twin_launched(struct tap_cuda_plan *p);
 /* Destroy the twin; the driver waits until it has run. Within tap_cuda_step_aside(), while
  * p->launching is 0. */
 void tap_cuda_twin_destroy(struct tap_cuda_plan *p);
@@ -25,6 +28,7 @@ void tap_cuda_twin_forget_plan(const struct tap_cuda_plan *p);
 /* ---- the tap's thread ------------------------------------------------------------------------ */
 void tap_cuda_twin_stock_make(void);  /* the twins that are wanted, some at a time */
 bool tap_cuda_twin_stock_wants(void); /* there is one to make */
+bool tap_cuda_twin_stock_lacks(void); /* and its graph has none meanwhile; any thread */
 void tap_cuda_twin_stock_clear(void); /* while nobody is inside the tap: no twin is left, nor memory */
 void tap_cuda_twin_stock_forget(void); /* in the child of a fork */
 

@@ -134,7 +134,7 @@ static bool want(struct tap_cuda_plan *p)
     bool ready;
 
     tap_cuda_follow_lock();
-    ready = tap_cuda_twin_want(p) && !tap_cuda_twin_stock_wants();
+    ready = tap_cuda_twin_want(p) && !tap_cuda_twin_stock_lacks();
     tap_cuda_follow_unlock();
     return ready;
 }
@@ -150,6 +150,7 @@ static void *enter_twin(struct tap_cuda_graph_launch *l)
         l->plan->launching++;
         l->plan->users++;
         l->arena = tap_cuda_twin_arena(&l->bytes);
+        l->part = l->plan->part;
     }
     tap_cuda_follow_unlock();
     return twin;
@@ -159,6 +160,7 @@ static void leave_twin(struct tap_cuda_plan *p)
 {
     tap_cuda_follow_lock();
     p->launching--;
+    tap_cuda_twin_launched(p);
     tap_cuda_plan_release(p);
     tap_cuda_follow_unlock();
 }

@@ -119,7 +119,7 @@ static enum tap_count decide(const struct tap_gpu_launch *l, bool joined)
     if (tap_flight_is_dumping())
         return TAP_OPS_FLIGHT;        /* nothing else goes between the ops of a dump */
     if (l->uncopied && doing == TAP_RECORD)
-        return TAP_OPS_GRAPH;
+        return l->in_rotation ? TAP_OPS_ROTATION : TAP_OPS_GRAPH;
     if (joined && !gate.last.recorded)
         return doing == TAP_RECORD ? TAP_OPS_RING : why[doing];
     if (doing != TAP_RECORD || tap_gpu_stage_is_for(l->context))
@@ -188,7 +188,7 @@ static bool enter_gemm(const struct tap_gpu_launch *l, const struct tap_gpu_kern
         return false;
     }
     if (!joined && !l->noted && !w->in_step)
-        note_step(w, !l->uncopied);
+        note_step(w, !l->uncopied || l->in_rotation);
     else if (w->in_step)
         gate.woken = false;
     why = decide(l, joined);

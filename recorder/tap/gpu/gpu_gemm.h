@@ -23,6 +23,7 @@ struct tap_gpu_launch {               /* a launch as the server makes it */
      * else 0. */
     uint64_t slot;
     bool uncopied;                    /* by a graph that makes no copies: it cannot be recorded */
+    bool in_rotation;                 /* that graph copies others just now, and this one in its turn */
     bool noted;                       /* the gate knows its step already: tap_gpu_gate_note_work() */
     /* Where the output lies, if that is not known before the launch; else 0. The work has
      * TAP_GPU_LATER for its address until then. */

@@ -77,6 +77,11 @@ static void what_is_missing_is_said_with_the_next_step(void **state)
     some.graphs = 7, some.graphs_read = 5;
     expect(&some, "5 launched that were read", true);
     expect(&some, "2 launched whose GEMMs were not seen", true);
+    expect(&some, "no twin", false);
+    expect(&some, "rotation", false);
+    some.graphs_no_room = 3, some.ops_rotation = 4;
+    expect(&some, "3 of these had no twin, for all twins together take what they may", true);
+    expect(&some, "4 GEMMs were left out by rotation", true);
 }
 
 /* However long a recording is, its medians take bounded memory, and are those of all of it. */

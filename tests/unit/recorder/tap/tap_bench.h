@@ -127,7 +127,7 @@ static inline int64_t ledger(const struct bench *b, const char *name)
 /* Every op and step that was seen is either recorded or dropped for a reason. */
 static inline void check_balance(const struct bench *b)
 {
-    static const char *const why[] = {"sampling", "budget", "ring", "threads", "weights", "partial", "failed", "recorder", "unreadable", "graph", "flight", "layers", "activations"};
+    static const char *const why[] = {"sampling", "budget", "ring", "threads", "weights", "partial", "failed", "recorder", "unreadable", "graph", "flight", "layers", "activations", "rotation"};
     int64_t ops = ledger(b, "ops.kept"), steps = ledger(b, "steps.kept");
     size_t i;
 
