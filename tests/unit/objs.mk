@@ -41,6 +41,8 @@ OBJS_fuzz_weight_ref := replayer
 OBJS_fuzz_checkpoint := recorder recorder/tap_client replayer
 # the tap's reader of schemas
 $(O)/tests/fuzz/fuzz_torch_schema: $(call obj,recorder/tap/torch/torch_schema.c)
+# the tap's environment
+$(call unit,tap_environ): $(call obj,recorder/tap/core/tap_environ.c)
 # its parser of code objects
 $(O)/tests/fuzz/fuzz_tap_code: $(call obj,$(TAP_SRCS) $(TAP_MORE))
 OBJS_test_identify := recorder recorder/tap_client

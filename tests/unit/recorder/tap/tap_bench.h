@@ -105,7 +105,7 @@ static inline void bench_close(struct bench *b)
     td_fs_remove_tree(b->root, NULL);
 }
 
-/* A front starts the tap's thread, which reads the environment that the process began with. Here the test arms by hand: the thread must
+/* A front starts the tap's thread, which has its environment from the time when it was loaded. Here the test arms by hand: the thread must
  * find no folder for its socket and end, or it might look for a heartbeat. First in main(). */
 static inline void bench_without_socket(char **argv)
 {

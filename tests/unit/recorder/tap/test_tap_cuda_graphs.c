@@ -1,7 +1,7 @@
 /* test_tap_cuda_graphs.c - CUDA graphs with --graphs: captured in view of the tap on the fake driver, launched, recorded into a fixture.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The tap reads TD_TAP_GRAPHS from the environment that its process started with, so the program starts itself again with it. */
+ * The tap reads TD_TAP_GRAPHS from the environment that it was loaded in, so the program starts itself again with it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

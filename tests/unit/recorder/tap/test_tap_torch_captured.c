@@ -179,7 +179,7 @@ int main(int argc, char **argv)
     };
 
     (void)argc;
-    if (!getenv("TD_TAP_DIR")) {       /* the tap's thread reads the environment that the process began with, and finds no folder */
+    if (!getenv("TD_TAP_DIR")) {       /* the tap's thread has its environment from the time when it was loaded, and finds no folder */
         setenv("TD_TAP_DIR", "/dev/null", 1);
         execv("/proc/self/exe", argv);
         return 1;

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * It is some layers that cuBLAS multiplies, each into the input of the one before the last, so that nothing of a step is left when it is over: only copies at the
- * right places hold what each layer read and wrote. The tap reads TD_TAP_TWINS and TD_TAP_TWINS_MIB from the environment that its process started with, so the
+ * right places hold what each layer read and wrote. The tap reads TD_TAP_TWINS and TD_TAP_TWINS_MIB from the environment that it was loaded in, so the
  * program starts itself again with them (twins_on). */
 #ifndef TD_TESTS_UNIT_RECORDER_TAP_TWIN_SERVER_H
 #define TD_TESTS_UNIT_RECORDER_TAP_TWIN_SERVER_H
