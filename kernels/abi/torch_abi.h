@@ -32,6 +32,7 @@ enum td_torch_dtype { /* c10::ScalarType */
 enum td_torch_device { TD_TORCH_CPU = 0, TD_TORCH_CUDA = 1 };
 
 typedef const void *td_torch_tensor; /* at::Tensor*, an AtenTensorHandle */
+typedef const void *td_torch_string; /* std::string*, a StringHandle */
 
 /* libstdc++'s std::optional<at::Tensor>: the tensor, which is one pointer, then whether it is
  * there. */
@@ -50,11 +51,13 @@ typedef int32_t td_torch_get_stream(int32_t device_index, void **stream);
  * memory to write in: it warns of a tensor that is being traced, and gives a tensor that shares
  * memory a copy of its own. */
 typedef int32_t td_torch_get_data(td_torch_tensor, void **data);
+/* torch_string_c_str, since torch 2.10: the string's own memory */
+typedef int32_t td_torch_get_text(td_torch_string, const char **text);
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
 /* A value on an operator's stack (StableIValue). Its low bytes hold a bool, an int64_t, a double, a
- * tensor's handle, or the number of a dtype; an optional value is 0 or the address of such a value.
+ * tensor's or a text's handle, or the number of a dtype; an optional value is 0 or the address of such a value.
  * Source: torch/csrc/stable/stableivalue_conversions.h. */
 typedef uint64_t td_torch_value;
 /* An operator's implementation. It takes its arguments off stack[n_args]; its results lie in

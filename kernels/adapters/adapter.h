@@ -59,6 +59,16 @@ struct td_gpu_operand {
 /* An attribute of the op. */
 struct td_gpu_attr { const char *name; int64_t value; };
 
+/* A cache of keys or values on the device, in blocks of slots. A slot is the memory of one row, which lies in pieces
+ * of one length. */
+struct td_gpu_cache {
+    uint64_t address;
+    int64_t slots, block;          /* of all blocks; of one. A slot's block is its number / block */
+    uint64_t block_bytes, slot_bytes; /* distance of blocks, and of the slots of one block */
+    uint64_t piece_bytes, piece_pitch; /* of a row: bytes, and distance, of its pieces */
+};
+#define TD_GPU_CACHES 2            /* that one operator writes into */
+
 /* What one launch computes. All strings are static. */
 struct td_gpu_work {
     const struct td_gpu_adapter *adapter;
@@ -74,6 +84,9 @@ struct td_gpu_work {
     bool in_step;    /* it does not tell where a step begins */
     const char *scalar; /* role of an input that is a number of the call, not a tensor; NULL: none */
     float scalar_value;
+    int list;        /* 0: none; else 1 + the operand that names the slots which it writes: its outputs, in their order,
+                        are the rows there, of `cache` */
+    struct td_gpu_cache cache[TD_GPU_CACHES];
     struct td_gpu_operand op[TD_GPU_OPERANDS];
     int n_op;
     const char *rounding; /* what the kernel declares that it rounds, as docs/format.md names it

@@ -31,6 +31,12 @@ int td_beside_check_out(const struct td_op_call *op, unsigned dtypes, int64_t ro
 /* The attribute "part", below parts: which output of the call this op is. */
 int td_beside_part(const struct td_op_call *op, int64_t parts, int64_t *part, struct td_error *err);
 
+/* Codes of 8 bits are right or wrong; but where float32 may round to either of two, because the number lies half-way
+ * between them, mag has room for the other. */
+#define TD_CODE_FLOAT_ERROR (8 * 0x1p-24)  /* of a quotient in float32, by way of an inverse or not, relative to it */
+#define TD_CODE_ROOM_OF_STEP 0x1p23        /* mag of an element that may be one step off: the judge takes 2^-24 * sqrt(inner) of it */
+#define TD_CODE_INNER 4
+
 /* What a kind computes of one row: r0 and mag, [cols] each. */
 typedef void td_beside_row(const void *x, int64_t i, double *r0, double *mag);
 /* Fill *ref, of rows x cols, row by row. inner: how many numbers an element sums up. */

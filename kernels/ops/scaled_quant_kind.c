@@ -11,8 +11,7 @@
  * Scales that are made: of I8, the largest magnitude / 127, with zero points (largest - smallest) / 255; of F8_E4M3 the largest
  * magnitude / 448, of a vector at least 1 / (448 * 512).
  *
- * r0 is the code, and any other one is wrong; but where float32 may round to either of two, because the number lies half-way
- * between them, mag has room for the other. Not judged: rows with NaN or Inf, all of whose numbers are one (with zero points)
+ * r0 is the code, and any other one is wrong but for beside_op.h. Not judged: rows with NaN or Inf, all of whose numbers are one (with zero points)
  * or zero (of a tensor's F8_E4M3), or whose zero point lies half-way between two.
  *
  * Source: vLLM 0.26, csrc/libtorch_stable/quantization/w8a8/int8/scaled_quant.cu and fp8/common.cu. */
@@ -27,9 +26,6 @@
 #define CODES (TD_DT_BIT(TD_DT_I8) | TD_DT_BIT(TD_DT_F8_E4M3))
 #define LARGEST_E4M3 448.0
 #define LEAST_SCALE (1.0 / (448.0 * 512.0))
-#define FLOAT_ERROR (8 * 0x1p-24)        /* of a quotient in float32, by way of an inverse or not, relative to it */
-#define ROOM_OF_STEP 0x1p23              /* mag of an element that may be one step off: the judge takes 2^-24 * sqrt(INNER) of it */
-#define INNER 4
 
 struct quant {
     int64_t m, n, vectors, part;         /* vectors of a row */
@@ -173,16 +169,16 @@ static double code_of(const struct quant *x, double r, double azp)
 /* A quotient of two zeros has the code of 0 in kernels of the field. */
 static void set_code(const struct quant *x, double a, double scale, double azp, double *r0, double *mag)
 {
-    const double r = a == 0 ? 0 : a / scale, error = fabs(r) * FLOAT_ERROR;
+    const double r = a == 0 ? 0 : a / scale, error = fabs(r) * TD_CODE_FLOAT_ERROR;
 
     *r0 = code_of(x, r, azp);
-    *mag = fabs(code_of(x, r + error, azp) - code_of(x, r - error, azp)) * ROOM_OF_STEP;
+    *mag = fabs(code_of(x, r + error, azp) - code_of(x, r - error, azp)) * TD_CODE_ROOM_OF_STEP;
 }
 
 /* May float32 round this zero point to another integer? */
 static bool is_half_way(double exact_azp)
 {
-    const double error = (fabs(exact_azp) + 128) * FLOAT_ERROR;
+    const double error = (fabs(exact_azp) + 128) * TD_CODE_FLOAT_ERROR;
 
     return rint(exact_azp - error) != rint(exact_azp + error);
 }
@@ -242,7 +238,7 @@ static void compute_scalings(const struct quant *x, struct td_op_ref *ref, int64
         const struct scaling s = scaling_of_vector(x, e / x->vectors, e % x->vectors);
 
         ref->r0[e] = x->part == 1 ? s.scale : rint(s.exact_azp);
-        ref->mag[e] = x->part == 1 ? s.scale : is_half_way(s.exact_azp) ? ROOM_OF_STEP : 0;
+        ref->mag[e] = x->part == 1 ? s.scale : is_half_way(s.exact_azp) ? TD_CODE_ROOM_OF_STEP : 0;
         if (s.unjudged && ref->cols == 1)
             leave_out(ref, e);
     }
@@ -260,7 +256,7 @@ static int compute_reference(const struct td_op_call *op, struct td_op_ref *ref,
     rows = x.part ? (x.per_tensor ? 1 : x.m * x.vectors) : x.m, cols = x.part ? 1 : x.a.cols;
     if (x.part && op->out.ndim == 1)
         cols = rows, rows = 1;           /* as the judge counts a vector */
-    if ((rc = td_op_ref_new(ref, rows, cols, INNER, false, err)))
+    if ((rc = td_op_ref_new(ref, rows, cols, TD_CODE_INNER, false, err)))
         return rc;
     if (!(ref->unjudged = calloc((size_t)rows + 1, 1))) {
         td_op_ref_release(ref);

@@ -20,15 +20,15 @@ static float round_to_odd(double d)
     return f;
 }
 
-/* Subnormals have the steps of the smallest exponent, -6; rint() may carry into the next one, whose
- * code follows. */
-static uint8_t e4m3_code(double d)
+/* A float of 8 bits, with a fraction of `bits`. Subnormals have the steps of the smallest exponent, `least`;
+ * rint() may carry into the next one, whose code follows. */
+static uint8_t code_of_8_bits(double d, int bits, int least, double most)
 {
     const uint8_t sign = signbit(d) ? 0x80 : 0;
-    const double mag = fmin(fabs(d), 448);
-    const int e = mag >= 0x1p-6 ? ilogb(mag) : -6;
+    const double mag = fmin(fabs(d), most);
+    const int e = mag >= ldexp(1, least) ? ilogb(mag) : least;
 
-    return isnan(d) ? 0x7f : sign | (uint8_t)((e + 6) * 8 + (int)rint(ldexp(mag, 3 - e)));
+    return isnan(d) ? 0x7f : sign | (uint8_t)(((e - least) << bits) + (int)rint(ldexp(mag, bits - e)));
 }
 
 static double clamp_integer(double d, double low, double high)
@@ -38,7 +38,7 @@ static double clamp_integer(double d, double low, double high)
 
 bool td_can_store_rounded(enum td_dtype dt)
 {
-    return dt == TD_DT_F32 || dt == TD_DT_F16 || dt == TD_DT_BF16 || dt == TD_DT_F8_E4M3 || dt == TD_DT_I8 || dt == TD_DT_I32;
+    return dt == TD_DT_F32 || dt == TD_DT_F16 || dt == TD_DT_BF16 || dt == TD_DT_F8_E4M3 || dt == TD_DT_F8_E5M2 || dt == TD_DT_I8 || dt == TD_DT_I32;
 }
 
 void td_store_rounded(enum td_dtype dt, void *base, int64_t i, double d)
@@ -47,7 +47,8 @@ void td_store_rounded(enum td_dtype dt, void *base, int64_t i, double d)
     case TD_DT_F32: ((float *)base)[i] = (float)d; break;
     case TD_DT_F16: ((uint16_t *)base)[i] = td_f16_round(round_to_odd(d)); break;
     case TD_DT_BF16: ((uint16_t *)base)[i] = td_f32_to_bf16(round_to_odd(d)); break;
-    case TD_DT_F8_E4M3: ((uint8_t *)base)[i] = e4m3_code(d); break;
+    case TD_DT_F8_E4M3: ((uint8_t *)base)[i] = code_of_8_bits(d, 3, -6, 448); break;
+    case TD_DT_F8_E5M2: ((uint8_t *)base)[i] = code_of_8_bits(d, 2, -14, 57344); break;
     case TD_DT_I8: ((int8_t *)base)[i] = (int8_t)clamp_integer(d, -128, 127); break;
     case TD_DT_I32: ((int32_t *)base)[i] = (int32_t)clamp_integer(d, INT32_MIN, INT32_MAX); break;
     default: break;

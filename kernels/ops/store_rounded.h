@@ -8,9 +8,9 @@
 
 #include "model/dtype.h"
 
-/* Can numbers be stored as this type? F32, F16, BF16, F8_E4M3, I8, I32. */
+/* Can numbers be stored as this type? F32, F16, BF16, F8_E4M3, F8_E5M2, I8, I32. */
 bool td_can_store_rounded(enum td_dtype dt);
-/* Store d as element i, to nearest, ties to even. An F8_E4M3 or an integer that d is too large for is
+/* Store d as element i, to nearest, ties to even. A float of 8 bits or an integer that d is too large for is
  * the largest one; NaN becomes NaN, or 0 where the type has none. */
 void td_store_rounded(enum td_dtype dt, void *base, int64_t i, double d);
 /* What d is then. */

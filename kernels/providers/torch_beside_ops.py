@@ -11,11 +11,12 @@ from torch_gpu_ops import MARGIN, Guarded, Plan
 class Beside(Plan):
     """An op beside products. Subclasses have `name`, the operator's, `outputs`, its written arguments in the order of their
     parts, and values(), all other arguments. widths: of written arguments whose rows hold several vectors."""
+    namespace = "_C"
 
     def __init__(self, build, op):
         super().__init__(build, op)
         need(op, "a")
-        self.op_of, self.part, self.widths = build.operator(self.name), op.attrs.get("part", 0), {}
+        self.op_of, self.part, self.widths = build.operator(self.name, self.namespace), op.attrs.get("part", 0), {}
         if self.part >= len(self.outputs):
             raise Unsupported(f"{self.name} has {len(self.outputs)} outputs, and this op is number {self.part}, counted from 0")
         if op.get("a").dtype not in ("F16", "BF16", "F32"):
@@ -155,5 +156,105 @@ class ScaledQuant(Beside):
         return values
 
 
-KINDS = {"rms_norm": RmsNorm, "fused_add_rms_norm": FusedAddRmsNorm, "silu_and_mul": SiluAndMul, "rotary_embedding": RotaryEmbedding,
+class CacheRows(Beside):
+    """An operator that writes rows into the slots of a cache. The cache is a small one: the blocks that the list names, in
+    their order. What lies in other slots must stay."""
+    namespace, outputs = "_C_cache_ops", ["key_cache", "value_cache"]
+    TYPES = {"F8_E4M3": "fp8_e4m3", "F8_E5M2": "fp8_e5m2"}
+
+    def __init__(self, build, op):
+        need(op, "a", "slots")
+        self.is_joint, self.x = bool(op.get("k_pe")), op.attrs.get("x", 0)
+        if self.is_joint:
+            self.name, self.outputs = "concat_and_cache_mla", ["kv_cache"]
+        else:
+            need(op, "value")
+            self.name = "reshape_and_cache" if self.x else "reshape_and_cache_flash"
+        super().__init__(build, op)
+        self.stored, self.block = op.out.dtype, op.attrs["block_size"]
+        if self.stored not in self.TYPES and self.stored != op.get("a").dtype:
+            raise Unsupported(f"{self.name} stores {op.get('a').dtype} as it is or as codes of 8 bits, not as {self.stored}")
+        if self.x and op.attrs["head"] % self.x:
+            raise Unsupported(f"{self.name} takes heads that are a multiple of x, not {op.attrs['head']} and {self.x}")
+
+    def values(self):
+        op, torch = self.op, self.build.torch
+        dtype = torch.uint8 if self.stored in self.TYPES else self.build.dtypes[self.stored]
+        self.slots, self.blocks = self.small_slots()
+        for name in self.outputs:
+            self.written(name, torch.empty(self.form_of(name)[0], dtype=dtype), None)
+        values = {"slot_mapping": self.on_gpu("slots", torch.from_numpy(self.slots)), "kv_cache_dtype": self.TYPES.get(self.stored, "auto")}
+        if self.is_joint:
+            return {"kv_c": self.load("a"), "k_pe": self.load("k_pe"), "scale": self.scale("k_scale"), **values}
+        heads = {name: self.load(role).view(-1, op.attrs["n"] // op.attrs["head"], op.attrs["head"]) for name, role in (("key", "a"), ("value", "value"))}
+        return {**heads, "k_scale": self.scale("k_scale"), "v_scale": self.scale("v_scale"), **values}
+
+    def scale(self, role):
+        """Where nothing is scaled the operator wants one all the same."""
+        torch = self.build.torch
+        return self.load(role) if self.op.get(role) else self.on_gpu(role, torch.full([1], 1, dtype=torch.float32))
+
+    def small_slots(self):
+        """The list, as if its blocks were all that there are; and how many these are."""
+        import numpy
+
+        slots = self.build.tensor(self.op.get("slots")).numpy().copy()
+        is_written = slots >= 0
+        used, place = numpy.unique(slots[is_written] // self.block, return_inverse=True)
+        slots[is_written] = place * self.block + slots[is_written] % self.block
+        return slots, max(len(used), 1)
+
+    def form_of(self, name):
+        """The shape of a cache in memory, and which of its dimensions counts the slots of a block."""
+        if self.is_joint:
+            return [self.blocks, self.block, self.op.out.shape[1]], 1
+        heads, head = self.op.attrs["n"] // self.op.attrs["head"], self.op.attrs["head"]
+        if self.x:
+            return ([self.blocks, heads, head // self.x, self.block, self.x] if name == "key_cache" else [self.blocks, heads, head, self.block]), 3
+        if self.op.attrs.get("apart", 0):
+            return [self.blocks, heads, self.block, head], 2
+        return [self.blocks, self.block, heads, head], 1
+
+    def prepare(self):
+        super().prepare()
+        if self.op.attrs.get("apart", 0):
+            self.arguments.update({name: g.x.transpose(1, 2) for name, g in self.margins.items()})
+
+    def refill(self):
+        torch = self.build.torch
+        for g in self.margins.values():
+            flat = g.x.view(-1).view(torch.uint8)
+            flat.view(-1, len(self.fill())).copy_(self.fill())
+
+    def fill(self):
+        torch = self.build.torch
+        return torch.full([1], 0, dtype=torch.uint8) if self.pattern is None else self.pattern
+
+    def bytes_of(self, name):
+        """What lies in each slot, as an array."""
+        import numpy
+
+        shape, at = self.form_of(name)
+        x = self.margins[name].x
+        flat = x.view(-1).view(self.build.torch.uint8).cpu().numpy()
+        return numpy.moveaxis(flat.reshape([*shape, x.element_size()]), at, 1).reshape(self.blocks * self.block, -1)
+
+    def fetch(self):
+        """Rows that are not written are zeros, as in a recording."""
+        import numpy
+
+        torch, found, is_written = self.build.torch, None, self.slots >= 0
+        others = numpy.setdiff1d(numpy.arange(self.blocks * self.block), self.slots)
+        for name in self.outputs:
+            rows, fill = self.bytes_of(name), self.fill().numpy()
+            if (rows[others].reshape(-1, len(fill)) != fill).any():
+                found = f"wrote into slots of {name} that the list does not name"
+            if name == self.outputs[self.part]:
+                out = numpy.zeros([len(self.slots), rows.shape[1]], dtype=numpy.uint8)
+                out[is_written] = rows[self.slots[is_written]]
+                self.result = torch.from_numpy(out).view(self.build.dtypes[self.stored])
+        return super().fetch() or found
+
+
+KINDS = {"cache_rows": CacheRows, "rms_norm": RmsNorm, "fused_add_rms_norm": FusedAddRmsNorm, "silu_and_mul": SiluAndMul, "rotary_embedding": RotaryEmbedding,
          "scaled_quant": ScaledQuant}

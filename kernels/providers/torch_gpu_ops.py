@@ -69,10 +69,11 @@ class Build(torch_build.Build):
         """Has the error left this process without its GPU?"""
         return "CUDA error" in str(error) or "HIP error" in str(error)
 
-    def operator(self, name):
-        if not self.has(name):
+    def operator(self, name, namespace="_C"):
+        operators = getattr(self.torch.ops, namespace)
+        if not hasattr(operators, name):
             raise Unsupported(f"{self.library} has no operator {name}")
-        return Operator(name, getattr(self.torch.ops._C, name).default)
+        return Operator(name, getattr(operators, name).default)
 
     def operator_of(self, namespace, name):
         """An operator of another of vLLM's libraries, which is loaded when it is first needed."""

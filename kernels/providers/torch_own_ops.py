@@ -65,10 +65,10 @@ class Build(torch_gpu_ops.Build):
             raise Unsupported(f"{row['name']} is of kind {row['kind']}, this op of {op.kind}")
         return {"gemm": Gemm, "gptq_gemm": Gptq, "scaled_mm": Scaled}[op.kind](self, op, row)
 
-    def operator(self, name):
+    def operator(self, name, namespace="_C"):
         if not self.folder:
             raise Unsupported(f"no row of --ops is for this op, and this Python has no vLLM with its {name}")
-        return super().operator(name)
+        return super().operator(name, namespace)
 
     def own_operator(self, name):
         space, _, rest = name.partition("::")

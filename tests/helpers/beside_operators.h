@@ -15,6 +15,7 @@
 #include "common/f16.h"
 #include "tests/helpers/fake_torch.h"
 
+enum { BESIDE_BLOCKS = 40, BESIDE_BLOCK = 16 };  /* of the cache of keys and values */
 enum { BESIDE_NORMS = 64, BESIDE_ROWS = 128, BESIDE_HIDDEN = 256, BESIDE_HEAD = 32, BESIDE_KEYS = 64, BESIDE_POSITIONS = 256 };
 
 static struct {
@@ -25,6 +26,8 @@ static struct {
     uint16_t *table;                   /* [positions, head]: cosines, then sines */
     int64_t *positions;                /* [rows] */
     float *scales;                     /* [rows] */
+    uint16_t *cache;                   /* [blocks, keys and values, block, keys] */
+    int64_t *slots;                    /* [rows] */
     void (*wait)(void);                /* for the stream */
     void (*fill)(uint64_t to, int n);  /* with activations */
     fake_torch_call_fn *call;
@@ -151,6 +154,30 @@ static inline void beside_int8(td_torch_value *stack, uint64_t n_args, uint64_t 
     memset(stack, 0, n_args * sizeof *stack);
 }
 
+/* reshape_and_cache_flash of numbers that are stored as they are. */
+static inline void beside_cache(td_torch_value *stack, uint64_t n_args, uint64_t n_results)
+{
+    const struct fake_torch_tensor *slots = (void *)stack[4];
+
+    (void)n_results;
+    beside.wait();
+    for (int part = 0; part < 2; part++) {
+        const struct fake_torch_tensor *x = (void *)stack[part], *cache = (void *)stack[2 + part];
+
+        for (int64_t i = 0; i < slots->sizes[0]; i++) {
+            const int64_t slot = ((const int64_t *)slots->data)[i], block = cache->sizes[1];
+
+            if (slot >= 0)
+                memcpy((uint16_t *)cache->data + slot / block * cache->strides[0] + slot % block * cache->strides[1],
+                       (const uint16_t *)x->data + i * x->strides[0], BESIDE_KEYS * 2);
+        }
+    }
+    memset(stack, 0, n_args * sizeof *stack);
+}
+
+#define BESIDE_CACHE "reshape_and_cache_flash(Tensor key, Tensor value, Tensor! key_cache, Tensor! value_cache, Tensor slot_mapping, " \
+                     "str kv_cache_dtype, Tensor k_scale, Tensor v_scale) -> ()"
+
 static const struct { const char *schema, *name; td_torch_boxed *fn; } beside_operators[] = { /* vLLM 0.26's */
     {"rms_norm(Tensor! result, Tensor input, Tensor? weight, float epsilon) -> ()", "rms_norm", beside_rms_norm},
     {"fused_add_rms_norm(Tensor! input, Tensor! residual, Tensor? weight, float epsilon) -> ()", "fused_add_rms_norm", beside_fused},
@@ -162,11 +189,15 @@ static const struct { const char *schema, *name; td_torch_boxed *fn; } beside_op
 
 /* ---- the model ------------------------------------------------------------------------------------------------------- */
 
-static inline int beside_register(td_torch_library library, td_torch_library cuda, td_torch_def *def, td_torch_impl_version *impl)
+/* caches, caches_cuda: of namespace _C_cache_ops */
+static inline int beside_register(td_torch_library library, td_torch_library cuda, td_torch_library caches, td_torch_library caches_cuda, td_torch_def *def,
+                                  td_torch_impl_version *impl)
 {
     size_t i;
 
     beside.on = getenv("TD_GPU_MODEL_BESIDE") != NULL;
+    if (beside.on && (def(caches, BESIDE_CACHE) || impl(caches_cuda, "reshape_and_cache_flash", beside_cache, 1)))
+        return 1;
     for (i = 0; beside.on && i < sizeof beside_operators / sizeof *beside_operators; i++)
         if (def(library, beside_operators[i].schema) || impl(cuda, beside_operators[i].name, beside_operators[i].fn, 1))
             return 1;
@@ -181,12 +212,16 @@ static inline int beside_open(int (*alloc)(uint64_t *, size_t))
 
     if (!beside.on)
         return 0;
-    if (alloc(&at, 8 * BESIDE_ROWS * BESIDE_HIDDEN * 2))
+    if (alloc(&at, 2 * BESIDE_BLOCKS * BESIDE_BLOCK * BESIDE_KEYS * 2))
+        return 1;
+    beside.cache = (void *)at;
+    if (alloc(&at, 9 * BESIDE_ROWS * BESIDE_HIDDEN * 2))
         return 1;
     p = (char *)at;
     beside.x = (void *)p, beside.y = (void *)(p += BESIDE_ROWS * BESIDE_HIDDEN * 2), beside.residual = (void *)(p += BESIDE_ROWS * BESIDE_HIDDEN * 2);
     beside.key = (void *)(p += BESIDE_ROWS * BESIDE_HIDDEN * 2), beside.table = (void *)(p += BESIDE_ROWS * BESIDE_HIDDEN * 2);
     beside.positions = (void *)(p += BESIDE_ROWS * BESIDE_HIDDEN * 2), beside.scales = (void *)(p += BESIDE_ROWS * 8);
+    beside.slots = (void *)(p += BESIDE_ROWS * 8);
     for (int i = 0; i < BESIDE_POSITIONS; i++)
         for (int j = 0; j < BESIDE_HEAD; j++) {
             const double angle = i * pow(10000, -2.0 * (j % (BESIDE_HEAD / 2)) / BESIDE_HEAD);
@@ -245,6 +280,33 @@ static inline int beside_call_norm(int rows, int which)
     return beside.call("_C::rms_norm", "CUDA", stack, 4, 0);
 }
 
+static inline struct fake_torch_tensor beside_heads(int rows, uint16_t *data, int64_t stride)
+{
+    return (struct fake_torch_tensor){.ndim = 3, .sizes = {rows, BESIDE_KEYS / BESIDE_HEAD, BESIDE_HEAD}, .strides = {stride, BESIDE_HEAD, 1}, .dtype = TD_TORCH_F16,
+                                      .device = TD_TORCH_CUDA, .data = data};
+}
+
+static inline struct fake_torch_tensor beside_half_of_cache(int which)
+{
+    return (struct fake_torch_tensor){.ndim = 4, .sizes = {BESIDE_BLOCKS, BESIDE_BLOCK, BESIDE_KEYS / BESIDE_HEAD, BESIDE_HEAD},
+                                      .strides = {2 * BESIDE_BLOCK * BESIDE_KEYS, BESIDE_KEYS, BESIDE_HEAD, 1}, .dtype = TD_TORCH_F16, .device = TD_TORCH_CUDA,
+                                      .data = beside.cache + which * BESIDE_BLOCK * BESIDE_KEYS};
+}
+
+/* The first of several rows pads the batch; values lie behind keys in rows that are padded by one. */
+static inline int beside_call_cache(int layer, int rows)
+{
+    const int padded = rows + 1 <= BESIDE_ROWS ? rows + 1 : rows;
+    struct fake_torch_tensor key = beside_heads(padded, beside.x, BESIDE_HIDDEN), value = beside_heads(padded, beside.x + BESIDE_KEYS, BESIDE_HIDDEN),
+                             keys = beside_half_of_cache(0), values = beside_half_of_cache(1), slots = beside_tensor(TD_TORCH_I64, rows, 0, beside.slots),
+                             one = beside_tensor(TD_TORCH_F32, 1, 0, beside.scales);
+    td_torch_value stack[8] = {(uintptr_t)&key, (uintptr_t)&value, (uintptr_t)&keys, (uintptr_t)&values, (uintptr_t)&slots, (uintptr_t)"auto", (uintptr_t)&one, (uintptr_t)&one};
+
+    for (int i = 0; i < rows; i++)
+        beside.slots[i] = i || rows == 1 ? (5 * i + 3 * layer) % (BESIDE_BLOCKS * BESIDE_BLOCK) : -1;
+    return beside.call("_C_cache_ops::reshape_and_cache_flash", "CUDA", stack, 8, 0);
+}
+
 /* What a decoder layer computes before its products. */
 static inline int beside_step(int layer, int rows)
 {
@@ -258,7 +320,7 @@ static inline int beside_step(int layer, int rows)
     for (int i = 0; i < rows; i++)
         beside.positions[i] = (7 * i + 3 * layer) % BESIDE_POSITIONS;
     return beside_call_norm(rows, 2 * layer) | beside_call_rotary(rows, layer % 2 == 0) | beside_call_fused(rows, 2 * layer + 1) | beside_call_silu(rows) |
-           beside_call_int8(rows);
+           beside_call_int8(rows) | beside_call_cache(layer, rows);
 }
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "kernels/abi/torch_abi.h"
 
-/* A tensor, as an AtenTensorHandle points at it. */
+/* A tensor, as an AtenTensorHandle points at it. A StringHandle points at the text itself. */
 struct fake_torch_tensor {
     int64_t ndim, sizes[5], strides[5];
     int32_t dtype, device;            /* 0: the CPU; 1: CUDA */

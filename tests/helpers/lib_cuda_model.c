@@ -491,7 +491,7 @@ static int register_operators(void)
     td_torch_def *def = (td_torch_def *)dlsym(RTLD_DEFAULT, "aoti_torch_library_def");
     td_torch_impl_version *impl = (td_torch_impl_version *)dlsym(RTLD_DEFAULT, "torch_library_impl");
     void **current = dlsym(RTLD_DEFAULT, "fake_torch_stream"), *zeros = malloc(MAX_SIZE * MAX_SIZE / 8);
-    td_torch_library library, cuda;
+    td_torch_library library, cuda, caches, caches_cuda;
 
     as_gptq_gemm = !strcmp(getenv("TD_GPU_MODEL_OPERATORS"), "gptq_gemm");
     as_scaled = !strcmp(getenv("TD_GPU_MODEL_OPERATORS"), "scaled");
@@ -507,7 +507,8 @@ static int register_operators(void)
     return init("_C", __FILE__, __LINE__, &library) || def(library, SCALED_MM) || def(library, SCALED_MM_AZP) || def(library, SCALED_MOE_MM) || def(library, schemas[0]) || def(library, schemas[1]) || def(library, schemas[2]) ||
            init_impl("_C", "CUDA", __FILE__, __LINE__, &cuda) || impl(cuda, "machete_mm", mm_operator, 1) ||
            impl(cuda, "machete_prepack_B", prepack_operator, 1) || impl(cuda, "gptq_gemm", gptq_operator, 1) ||
-           beside_register(library, cuda, def, impl) || open_beside() || impl(cuda, "cutlass_scaled_mm", scaled_operator, 1) || impl(cuda, "cutlass_scaled_mm_azp", scaled_operator, 1) ||
+           init("_C_cache_ops", __FILE__, __LINE__, &caches) || init_impl("_C_cache_ops", "CUDA", __FILE__, __LINE__, &caches_cuda) ||
+           beside_register(library, cuda, caches, caches_cuda, def, impl) || open_beside() || impl(cuda, "cutlass_scaled_mm", scaled_operator, 1) || impl(cuda, "cutlass_scaled_mm_azp", scaled_operator, 1) ||
            impl(cuda, "cutlass_moe_mm", scaled_moe_operator, 1);
 }
 

@@ -25,6 +25,7 @@ td_torch_get_lengths aoti_torch_get_sizes, aoti_torch_get_strides;
 td_torch_get_enum aoti_torch_get_dtype, aoti_torch_get_device_type, aoti_torch_get_device_index;
 td_torch_get_stream aoti_torch_get_current_cuda_stream;
 td_torch_get_data torch_get_const_data_ptr;
+td_torch_get_text torch_string_c_str;
 td_torch_version aoti_torch_abi_version;
 
 static struct fake_torch_tensor *at(td_torch_tensor t)
@@ -46,6 +47,11 @@ int32_t torch_get_const_data_ptr(td_torch_tensor t, void **data)
 {
     fake_torch_asked_for_data++;
     return *data = at(t)->data, at(t)->no_storage;
+}
+
+int32_t torch_string_c_str(td_torch_string text, const char **s)
+{
+    return *s = text, 0;               /* a text is its own handle here */
 }
 
 uint64_t aoti_torch_abi_version(void)

@@ -17,6 +17,7 @@ OBJS_test_tap_vllm := recorder recorder/tap_client
 OBJS_test_tap_torch := recorder recorder/tap_client
 OBJS_test_tap_torch_scaled := recorder recorder/tap_client
 OBJS_test_tap_torch_beside := recorder recorder/tap_client
+OBJS_test_tap_cache_rows := recorder recorder/tap_client
 OBJS_test_tap_own_rows := recorder recorder/tap_client
 OBJS_test_tap_torch_arms := recorder recorder/tap_client
 OBJS_test_tap_torch_captured := recorder recorder/tap_client
@@ -33,7 +34,7 @@ OBJS_test_tap_cuda_flight := recorder recorder/tap_client
 OBJS_test_tap_cuda_gather := recorder recorder/tap_client
 OBJS_test_tap_cuda_rest := recorder recorder/tap_client
 OBJS_test_layer_filter := recorder recorder/tap_client
-TAP_TESTS := call arm vllm torch torch_scaled torch_beside torch_arms torch_captured cuda cuda_blas_lt cuda_hard cuda_graphs cuda_flight cuda_gather cuda_rest cuda_twins cuda_twin_bound cuda_twin_rotation hip own_rows hip_torch
+TAP_TESTS := call arm vllm torch torch_scaled torch_beside cache_rows torch_arms torch_captured cuda cuda_blas_lt cuda_hard cuda_graphs cuda_flight cuda_gather cuda_rest cuda_twins cuda_twin_bound cuda_twin_rotation hip own_rows hip_torch
 $(foreach t,$(TAP_TESTS),$(call unit,tap_$(t))): $(call obj,$(TAP_SRCS))
 # what the tap takes of kernels/gpu, from where all others have it
 $(foreach t,$(TAP_TESTS),$(eval LINK_test_tap_$(t) := $(LIBTD)))

@@ -126,7 +126,7 @@ static uint32_t unit_of(const struct tap_gpu_copy *p)
     return all % 16 == 0 ? 16 : all % 4 == 0 ? 4 : 1;
 }
 
-static bool lies_within(uint64_t from, uint64_t bytes)
+bool tap_gpu_lies_within(uint64_t from, uint64_t bytes)
 {
     uint64_t base;
     size_t n;
@@ -176,7 +176,7 @@ bool tap_gpu_copies_add(struct tap_gpu_copies *c, uint64_t to, uint64_t from, ui
     const uint64_t bytes = rows * row_bytes;
 
     if (!atomic_load_explicit(&kernel, memory_order_acquire) || !bytes || bytes > LARGEST ||
-        !lies_within(from, (rows - 1) * pitch + row_bytes))
+        !tap_gpu_lies_within(from, (rows - 1) * pitch + row_bytes))
         return tap_gpu_copy_rows(to, from, rows, row_bytes, pitch, stream);
     if (c->n == TAP_GPU_COPIES && !tap_gpu_copies_launch(c, stream))
         return false;
@@ -190,7 +190,7 @@ bool tap_gpu_copies_add_to_node(struct tap_gpu_copies *c, uint64_t to, uint64_t 
                                 uint64_t row_bytes, uint64_t pitch)
 {
     if (!atomic_load_explicit(&kernel, memory_order_acquire) || c->n == TAP_GPU_COPIES || !rows ||
-        !row_bytes || row_bytes > UINT32_MAX || !lies_within(from, (rows - 1) * pitch + row_bytes))
+        !row_bytes || row_bytes > UINT32_MAX || !tap_gpu_lies_within(from, (rows - 1) * pitch + row_bytes))
         return false;
     add_piece(c, to, from, rows, row_bytes, pitch);
     return true;
@@ -213,17 +213,16 @@ void tap_gpu_copies_fill_node(struct tap_gpu_copies *c, struct td_cuda_kernel_no
 #define TRY_BYTES 256u
 #define TRY_NS 1000000000LL
 
-/* Wait until all of it is done, for a second at most: a GPU may be busy, and the tap's thread has
- * others to answer. */
-static bool wait_for_trial(const struct tap_gpu_copies_trial *t)
+/* A GPU may be busy, and the tap's thread has others to answer. */
+bool tap_gpu_copies_wait_for_trial(const struct tap_gpu_copies_trial *t, uint32_t number)
 {
     int64_t until = tap_now() + TRY_NS;
 
-    if (tap_driver.stream_write(t->stream, t->word_address, 1, 0))
+    if (tap_driver.stream_write(t->stream, t->word_address, number, 0))
         return false;
-    while (!atomic_load_explicit(t->word, memory_order_acquire) && tap_now() < until)
+    while (atomic_load_explicit(t->word, memory_order_acquire) != number && tap_now() < until)
         nanosleep(&(struct timespec){0, 100000}, NULL);
-    return atomic_load_explicit(t->word, memory_order_acquire);
+    return atomic_load_explicit(t->word, memory_order_acquire) == number;
 }
 
 /* Copy with all three units and with a pitch, and compare. (Copies of 1 MiB are not tried.) */
@@ -247,7 +246,7 @@ static bool try_kernel(const struct tap_gpu_copies_trial *t)
         !tap_gpu_copies_add(&c, ring + 3 * TRY_BYTES, ring + 1, 5, 7, 31, side) || c.n != 3 ||
         !tap_gpu_copies_launch(&c, side) ||
         tap_driver.copy_to_host((void *)(uintptr_t)host, ring, TAP_GPU_TRIAL_BYTES, side) ||
-        !wait_for_trial(t))
+        !tap_gpu_copies_wait_for_trial(t, 1))
         return false;
     for (i = 0; i < 5; i++)
         if (memcmp(host + 3 * TRY_BYTES + 7 * i, want + 1 + 31 * i, 7))
@@ -256,17 +255,19 @@ static bool try_kernel(const struct tap_gpu_copies_trial *t)
            !memcmp(host + 2 * TRY_BYTES, want + 4, 100);
 }
 
-void tap_gpu_copies_open(const struct tap_gpu_copies_trial *t)
+bool tap_gpu_copies_open(const struct tap_gpu_copies_trial *t)
 {
     void *module, *function;
 
     if (!tap_driver.module_load || !tap_driver.module_get_function || !tap_driver.launch ||
         !tap_driver.address_range || tap_driver.module_load(&module, ptx) ||
         tap_driver.module_get_function(&function, module, "td_gather"))
-        return;
+        return false;
     atomic_store_explicit(&kernel, function, memory_order_release);
-    if (!try_kernel(t))
-        atomic_store_explicit(&kernel, NULL, memory_order_release);
+    if (try_kernel(t))
+        return true;
+    atomic_store_explicit(&kernel, NULL, memory_order_release);
+    return false;
 }
 
 void tap_gpu_copies_forget(void)

@@ -32,6 +32,8 @@ bool tap_gpu_copy_rows(uint64_t to, uint64_t from, uint64_t rows, uint64_t row_b
 /* The same, but the copy may be made no earlier than tap_gpu_copies_launch(). */
 bool tap_gpu_copies_add(struct tap_gpu_copies *c, uint64_t to, uint64_t from, uint64_t rows,
                         uint64_t row_bytes, uint64_t pitch, void *stream);
+/* Does all of it lie within one allocation? */
+bool tap_gpu_lies_within(uint64_t from, uint64_t bytes);
 /* Launch what was added. False: the driver refused. */
 bool tap_gpu_copies_launch(struct tap_gpu_copies *c, void *stream);
 
@@ -52,9 +54,11 @@ struct tap_gpu_copies_trial {         /* where the kernel may be tried */
     uint64_t word_address;            /* the same, as the device sees it */
     void *stream;
 };
-/* Have the driver compile the kernel, and try it. Where either fails, copies are made one by
+/* Have the driver compile the kernel, and try it. False: either failed, and copies are made one by
  * one. */
-void tap_gpu_copies_open(const struct tap_gpu_copies_trial *t);
+bool tap_gpu_copies_open(const struct tap_gpu_copies_trial *t);
+/* Wait, for a second at most, until all is done that the stream was given; number: of the trial, not 0. */
+bool tap_gpu_copies_wait_for_trial(const struct tap_gpu_copies_trial *t, uint32_t number);
 void tap_gpu_copies_forget(void);     /* the context is gone */
 
 #pragma GCC visibility pop

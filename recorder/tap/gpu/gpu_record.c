@@ -6,6 +6,7 @@
  * ended: nothing else is put between the two. */
 #include <string.h>
 
+#include "recorder/tap/gpu/gpu_cache_rows.h"
 #include "recorder/tap/gpu/gpu_copies.h"
 #include "recorder/tap/gpu/gpu_queue.h"
 #include "recorder/tap/gpu/gpu_record.h"
@@ -89,11 +90,31 @@ static bool copy_inputs(struct tap_gpu_entry *e, void *stream)
            tap_gpu_copies_launch(&c, stream);
 }
 
+/* What the operator wrote into caches. The list is the copy that was made of it before the call. */
+static bool copy_cache_rows(const struct tap_gpu_entry *e, void *stream)
+{
+    const struct td_gpu_work *w = &e->work;
+    const uint64_t list = tap_gpu_stage_address(e->op_at[w->list - 1]);
+    int i, part = 0;
+
+    for (i = 0; i < w->n_op; i++) {
+        const struct td_gpu_operand *o = &w->op[i];
+
+        if (tap_gpu_operand_is_output(o) &&
+            !tap_gpu_cache_rows_copy(tap_gpu_stage_address(e->op_at[i]), &w->cache[part++], list,
+                                     (uint64_t)o->shape[0], o->bytes / (uint64_t)o->shape[0], stream))
+            return false;
+    }
+    return true;
+}
+
 static bool copy_outputs(const struct tap_gpu_entry *e, void *stream)
 {
     struct tap_gpu_copies c = {.n = 0};
     int i;
 
+    if (e->work.list)
+        return copy_cache_rows(e, stream);
     if (e->launch.slot && !copy_slot(&c, e, stream))
         return false;
     for (i = 0; i < e->work.n_op && !e->launch.slot; i++)

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "recorder/tap/gpu/gpu_cache_rows.h"
 #include "recorder/tap/gpu/gpu_stage.h"
 
 #define ALIGN 256u
@@ -126,6 +127,15 @@ static void start_ring(void)
     atomic_store(&stage.tail, TAP_GPU_TRIAL_BYTES);
 }
 
+static void try_kernels(void)
+{
+    const struct tap_gpu_copies_trial trial = {stage.device, stage.host, stage.word + 1,
+                                               stage.word_address + 4, stage.side};
+
+    if (tap_gpu_copies_open(&trial))
+        tap_gpu_cache_rows_open(&trial);
+}
+
 static const char *make_stage(void)
 {
     if (!make_ring(SMALLEST - 1, &stage.device, &stage.bytes))
@@ -135,8 +145,7 @@ static const char *make_stage(void)
     if (!make_stream())
         return "the GPU's driver gives no stream for copies";
     start_ring();
-    tap_gpu_copies_open(&(struct tap_gpu_copies_trial){stage.device, stage.host, stage.word + 1,
-                                                       stage.word_address + 4, stage.side});
+    try_kernels();
     return NULL;
 }
 
@@ -238,6 +247,7 @@ bool tap_gpu_stage_is_quiet(void)
 void tap_gpu_stage_forget(void)
 {
     tap_gpu_copies_forget();
+    tap_gpu_cache_rows_forget();
     memset(&stage, 0, sizeof stage);
 }
 

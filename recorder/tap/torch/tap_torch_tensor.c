@@ -14,6 +14,7 @@ static struct {                       /* valid once state is READY */
     td_torch_get_lengths *sizes, *strides;
     td_torch_get_enum *dtype, *device;
     td_torch_get_data *data;
+    td_torch_get_text *text;          /* NULL: before torch 2.10 */
 } torch;
 enum { UNKNOWN, LOOKING, READY, MISSING };
 static _Atomic int state;
@@ -28,6 +29,7 @@ static bool find_functions(void *library)
     torch.data = (td_torch_get_data *)dlsym(library, "torch_get_const_data_ptr");
     if (!torch.data)                  /* before torch 2.10 */
         torch.data = (td_torch_get_data *)dlsym(library, "aoti_torch_get_data_ptr");
+    torch.text = (td_torch_get_text *)dlsym(library, "torch_string_c_str");
     return torch.dim && torch.sizes && torch.strides && torch.dtype && torch.device && torch.data;
 }
 
@@ -111,6 +113,13 @@ bool tap_torch_is_on_device(td_torch_tensor tensor)
     int32_t device;
 
     return tensor && !torch.device(tensor, &device) && device != TD_TORCH_CPU;
+}
+
+const char *tap_torch_text(td_torch_string text)
+{
+    const char *s = NULL;
+
+    return text && torch.text && !torch.text(text, &s) ? s : NULL;
 }
 
 bool tap_torch_read_optional(const struct td_torch_optional *o, struct tap_torch_tensor *t,

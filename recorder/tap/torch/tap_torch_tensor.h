@@ -47,6 +47,9 @@ bool tap_torch_read_optional(const struct td_torch_optional *o, struct tap_torch
 /* Does torch say that the tensor lies on a device that is not the CPU? */
 bool tap_torch_is_on_device(td_torch_tensor tensor);
 
+/* A text of torch's, with a NUL at its end; NULL: this torch (before 2.10) does not tell. */
+const char *tap_torch_text(td_torch_string text);
+
 /* The stream on which an operator works now, of the calling thread and a tensor's device.
  *   fn : a function of the library that has the operator: it is linked with torch's GPU library
  * False: it is not known. Asks the dynamic linker the first time; keeps errno. */

@@ -41,3 +41,10 @@ int64_t tap_torch_int_of(const struct tap_torch_arg *arg, td_torch_value value, 
         return otherwise;
     return (int64_t)value_of(arg, value);
 }
+
+const char *tap_torch_text_of(const struct tap_torch_arg *arg, td_torch_value value)
+{
+    if (arg->type != TAP_TORCH_TEXT || arg->list || tap_torch_is_none(arg, value))
+        return NULL;
+    return tap_torch_text((td_torch_string)(uintptr_t)value_of(arg, value));
+}

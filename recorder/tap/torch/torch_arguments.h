@@ -24,6 +24,9 @@ bool tap_torch_argument_on_gpu(const struct tap_torch_arg *arg, td_torch_value v
 int64_t tap_torch_number_of(const struct tap_torch_arg *arg, td_torch_value value, int64_t otherwise);
 /* The value of an argument that is an int; `otherwise`: it is none, or None. */
 int64_t tap_torch_int_of(const struct tap_torch_arg *arg, td_torch_value value, int64_t otherwise);
+/* The value of an argument that is a text, valid as long as the argument is; NULL: it is none, or None, or this torch
+ * does not tell. */
+const char *tap_torch_text_of(const struct tap_torch_arg *arg, td_torch_value value);
 
 #pragma GCC visibility pop
 #endif

@@ -40,8 +40,8 @@ static bool measure_row(const struct tap_torch_tensor *t, int64_t *cols, uint64_
     return *bytes && *bytes <= MAX_BYTES && *cols <= TD_GPU_MAX_SIZE;
 }
 
-static bool add_operand(struct td_gpu_work *w, const struct tap_torch_role *role,
-                        const struct tap_torch_tensor *t)
+bool tap_torch_beside_add(struct td_gpu_work *w, const struct tap_torch_role *role,
+                          const struct tap_torch_tensor *t)
 {
     const struct tap_torch_tensor one = {.ndim = 1, .sizes = (const int64_t[]){1}, .strides = (const int64_t[]){1},
                                          .dtype = t->dtype, .data = t->data},
@@ -108,7 +108,7 @@ static bool read_operands(const struct tap_torch_meaning *m, const td_torch_valu
         if (!tap_torch_is_none(arg, stack[m->role[i]]) &&
             (!tap_torch_argument_on_gpu(arg, stack[m->role[i]], &t) ||
              is_ambiguous(m->row->roles[i].role, &t) ||
-             !add_operand(w, &m->row->roles[i], &t)))
+             !tap_torch_beside_add(w, &m->row->roles[i], &t)))
             return false;
     }
     return true;
@@ -183,6 +183,8 @@ enum tap_torch_product tap_torch_beside_read(const struct tap_torch_meaning *m,
     memset(w, 0, sizeof *w);
     w->adapter = &m->adapter;
     w->whole = w->beside = true;
+    if (m->cache_type >= 0)
+        return tap_torch_cache_read(m, stack, w, a);
     if (!read_a(m, stack, w, a))
         return TAP_TORCH_UNKNOWN;
     if (!w->m)

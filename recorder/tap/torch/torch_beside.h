@@ -15,5 +15,14 @@ enum tap_torch_product tap_torch_beside_read(const struct tap_torch_meaning *m,
                                              const td_torch_value *stack, struct td_gpu_work *w,
                                              td_torch_tensor *a);
 
+/* The same of an operator whose row has a cache_type (torch_cache.c): its outputs are the rows that it writes into
+ * caches. */
+enum tap_torch_product tap_torch_cache_read(const struct tap_torch_meaning *m,
+                                            const td_torch_value *stack, struct td_gpu_work *w,
+                                            td_torch_tensor *a);
+/* Add a tensor to the operands, as a matrix (above). False: it has no such form, or is too large. */
+bool tap_torch_beside_add(struct td_gpu_work *w, const struct tap_torch_role *role,
+                          const struct tap_torch_tensor *t);
+
 #pragma GCC visibility pop
 #endif

@@ -240,6 +240,40 @@ static const struct tap_torch_row rows[] = {
      .layout = "checkpoint",
      .last_of = "input",
      .says = {{"code", 2}}},
+    {.name = "_C_cache_ops::reshape_and_cache",
+     .does = TAP_TORCH_COMPUTES,
+     .roles = {{"key", "a", TD_GPU_IN},
+               {"value", "value", TD_GPU_IN},
+               {"slot_mapping", "slots", TD_GPU_IN},
+               {"k_scale", "k_scale", TD_GPU_IN},
+               {"v_scale", "v_scale", TD_GPU_IN},
+               {"key_cache", "c", TD_GPU_OUT},
+               {"value_cache", "c", TD_GPU_OUT}},
+     .kind = "cache_rows",
+     .layout = "checkpoint",
+     .cache_type = "kv_cache_dtype"},
+    {.name = "_C_cache_ops::reshape_and_cache_flash",
+     .does = TAP_TORCH_COMPUTES,
+     .roles = {{"key", "a", TD_GPU_IN},
+               {"value", "value", TD_GPU_IN},
+               {"slot_mapping", "slots", TD_GPU_IN},
+               {"k_scale", "k_scale", TD_GPU_IN},
+               {"v_scale", "v_scale", TD_GPU_IN},
+               {"key_cache", "c", TD_GPU_OUT},
+               {"value_cache", "c", TD_GPU_OUT}},
+     .kind = "cache_rows",
+     .layout = "checkpoint",
+     .cache_type = "kv_cache_dtype"},
+    {.name = "_C_cache_ops::concat_and_cache_mla",
+     .does = TAP_TORCH_COMPUTES,
+     .roles = {{"kv_c", "a", TD_GPU_IN},
+               {"k_pe", "k_pe", TD_GPU_IN},
+               {"slot_mapping", "slots", TD_GPU_IN},
+               {"scale", "k_scale", TD_GPU_IN},
+               {"kv_cache", "c", TD_GPU_OUT}},
+     .kind = "cache_rows",
+     .layout = "checkpoint",
+     .cache_type = "kv_cache_dtype"},
     {.name = "_C::static_scaled_fp8_quant",
      .does = TAP_TORCH_COMPUTES,
      .roles = {{"input", "a", TD_GPU_IN},
@@ -299,6 +333,11 @@ static bool is_float(const struct tap_torch_schema *s, int place)
                          !s->arg[place].optional);
 }
 
+static bool is_text(const struct tap_torch_schema *s, int place)
+{
+    return place < 0 || (s->arg[place].type == TAP_TORCH_TEXT && !s->arg[place].list);
+}
+
 /* The outputs of an operator that has several, or has them among its roles. */
 static bool find_outputs(struct tap_torch_meaning *m)
 {
@@ -309,7 +348,8 @@ static bool find_outputs(struct tap_torch_meaning *m)
         if (m->row->roles[i].use == TD_GPU_OUT && !s->arg[m->role[i]].written)
             return false;
     return !s->n_results && find(s, m->row->last_of, &m->last_of) && is_tensor(s, m->last_of) &&
-           find(s, m->row->epsilon, &m->epsilon) && is_float(s, m->epsilon);
+           find(s, m->row->epsilon, &m->epsilon) && is_float(s, m->epsilon) &&
+           find(s, m->row->cache_type, &m->cache_type) && is_text(s, m->cache_type);
 }
 
 static bool find_all(struct tap_torch_meaning *m)
@@ -343,7 +383,7 @@ static bool takes(const struct tap_torch_arg *arg, enum td_own_value is)
     static const enum tap_torch_type types[] = {[TD_OWN_BOOL] = TAP_TORCH_BOOL,
                                                 [TD_OWN_INT] = TAP_TORCH_INT,
                                                 [TD_OWN_FLOAT] = TAP_TORCH_FLOAT,
-                                                [TD_OWN_TEXT] = TAP_TORCH_OTHER,
+                                                [TD_OWN_TEXT] = TAP_TORCH_TEXT,
                                                 [TD_OWN_ZEROS] = TAP_TORCH_TENSOR};
 
     return is == TD_OWN_NONE ? arg->optional : arg->type == types[is] && !arg->list;

@@ -76,6 +76,8 @@ struct tap_torch_row {
     struct td_gpu_attr says[TAP_TORCH_SAYS]; /* attributes that every call has */
     const char *third;                /* attribute that is 1 where the third output is not None */
     const char *epsilon;              /* float: goes into the op as input "eps" */
+    const char *cache_type;           /* str: what a cache that it writes into holds, "auto" or "fp8_e4m3". Its
+                                         outputs are the rows of that cache which role "slots" names */
     bool once_a_step;                 /* its weights are used once in a step */
     const struct td_own_row *own;     /* what a file of the user's says (--ops), and the members above
                                          do not; NULL: a row of ours */
@@ -86,7 +88,7 @@ struct tap_torch_meaning {
     const struct tap_torch_row *row;
     /* Places of the arguments; -1: the row has no such. */
     int role[TAP_TORCH_ROLES], out, n_of, type, bits, group_size, v2, number[TAP_TORCH_NUMBERS];
-    int absent[TAP_TORCH_ABSENT], fixed[TAP_TORCH_FIXED], last_of, epsilon;
+    int absent[TAP_TORCH_ABSENT], fixed[TAP_TORCH_FIXED], last_of, epsilon, cache_type;
     int own_bits, own_group_size, own_fixed[TD_OWN_FIXED];
     const struct tap_torch_schema *schema;
     struct td_gpu_adapter adapter;    /* the operator in the place of a kernel */

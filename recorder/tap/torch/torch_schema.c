@@ -46,6 +46,7 @@ static enum tap_torch_type type_named(const char *word)
     static const struct { const char *word; enum tap_torch_type type; } types[] = {
         {"Tensor", TAP_TORCH_TENSOR}, {"int", TAP_TORCH_INT},   {"SymInt", TAP_TORCH_INT},
         {"float", TAP_TORCH_FLOAT},   {"bool", TAP_TORCH_BOOL}, {"ScalarType", TAP_TORCH_DTYPE},
+        {"str", TAP_TORCH_TEXT},
     };
     size_t i;
 

@@ -24,7 +24,8 @@ enum tap_torch_type {
     TAP_TORCH_FLOAT,
     TAP_TORCH_BOOL,
     TAP_TORCH_DTYPE,                  /* ScalarType */
-    TAP_TORCH_OTHER                   /* str, Device, Generator, …: passed by, never read */
+    TAP_TORCH_TEXT,                   /* str */
+    TAP_TORCH_OTHER                   /* Device, Generator, …: passed by, never read */
 };
 
 struct tap_torch_arg {

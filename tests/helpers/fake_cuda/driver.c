@@ -121,6 +121,7 @@ static void read_environment(void)
     fake.random += (uint64_t)number("TD_FAKE_CUDA_SEED", 0) * 2654435761u;
     read_faults(getenv("TD_FAKE_CUDA_FAULT"));
     add_kernel(&gather_kernel);
+    add_kernel(&cache_rows_kernel);
     load_plugins(getenv("TD_FAKE_CUDA_PLUGIN"));
 }
 

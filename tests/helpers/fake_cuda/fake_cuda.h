@@ -6,8 +6,8 @@
  * their own names. A device address is a host address. A kernel is a C function that a test or a
  * plugin registers under a symbol. A module has the kernels whose symbols occur in its image; an
  * image is a fatbin, an ELF file, or a NUL-terminated text that begins with "TDFAKE" or, like PTX,
- * with ".version ". A compressed fatbin has all kernels. The tap's own kernel td_gather is always
- * there.
+ * with ".version ". A compressed fatbin has all kernels. The tap's own kernels td_gather and
+ * td_cache_rows are always there.
  *
  * Work is asynchronous. Every stream has a queue, and a queue runs only when its results are
  * needed: at a synchronisation of the stream, when another stream waits for its event, at a copy to
@@ -23,9 +23,8 @@
  *   TD_FAKE_CUDA_FAULT     "what:n:code,...": the n-th call (from 1) fails with this CUresult.
  *                          what is init, alloc, load or launch: the call returns the code;
  *                            kernel: the
- *                          kernel ends with it, and the context stays broken; gather: the tap's
- *                            kernel
- *                          copies nothing
+ *                          kernel ends with it, and the context stays broken; gather,
+ *                            cache_rows: that kernel of the tap's copies nothing
  *   TD_FAKE_CUDA_COMPILED  a file; each image of PTX alone that has to be compiled, because it is
  *                          not in the cache, adds a line (jit.c)
  *   TD_FAKE_CUDA_ARCH      compute capability; default 90

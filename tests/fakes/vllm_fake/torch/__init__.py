@@ -90,6 +90,9 @@ class Tensor:
     def cuda(self):
         return self.clone()
 
+    def cpu(self):
+        return self
+
     def clone(self):
         return Tensor(self.x.copy(), self.dtype)
 
@@ -314,10 +317,10 @@ def load_gpu_library(path):
 
         torch.moe.load(path, ops._moe_C)
     else:
-        torch.gpu.load(path, ops._C)
+        torch.gpu.load(path, ops)
 
 
-ops = types.SimpleNamespace(_C=Library(), _moe_C=Library(), load_library=load_gpu_library if GPU else load_library)
+ops = types.SimpleNamespace(_C=Library(), _C_cache_ops=Library(), _moe_C=Library(), load_library=load_gpu_library if GPU else load_library)
 cpu = types.SimpleNamespace(_is_avx512_supported=lambda: CPU != "avx2", _is_avx512_bf16_supported=lambda: CPU == "amx",
                             _is_amx_tile_supported=lambda: CPU == "amx", _is_amx_fp16_supported=lambda: False)
 version = types.SimpleNamespace(cuda="13.0" if GPU else None, hip=None)

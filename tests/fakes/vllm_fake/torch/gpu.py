@@ -12,7 +12,7 @@ import types
 
 import numpy
 import torch
-from torch import Tensor, beside, empty, groups_to_rows, misbehave, product, put
+from torch import Tensor, beside, cache, empty, groups_to_rows, misbehave, product, put
 
 
 CAPABILITY = int(os.environ.get("FAKE_CAPABILITY", "90"))
@@ -295,20 +295,25 @@ def load_mine(library):
         setattr(library, name, types.SimpleNamespace(default=Call(op, schema)))
 
 
-def load(path, library):
+def register(library, operators):
+    without = os.environ.get("FAKE_WITHOUT", "").split()
+    for op in operators:
+        if op.__name__ in without:
+            continue
+        names = list(op.__code__.co_varnames[:op.__code__.co_argcount]) + ["new_argument"] * (os.environ.get("FAKE_LIBRARY") == "changed")
+        kernel = types.SimpleNamespace(_schema=types.SimpleNamespace(arguments=[Argument(n, n in beside.DEFAULTS) for n in names]))
+        setattr(library, op.__name__, types.SimpleNamespace(default=Call(op, kernel._schema)))
+
+
+def load(path, ops):
     if os.path.basename(path) == "mine.fake.so":
         torch.ops.mine = types.SimpleNamespace()
         return load_mine(torch.ops.mine)
     if os.path.basename(path) == "broken.fake.so":
         raise OSError("undefined symbol: aoti_torch_no_such")
     assert os.path.basename(path) == "_C_stable_libtorch.fake.so", path
-    without = os.environ.get("FAKE_WITHOUT", "").split()
-    for op in OPERATORS:
-        if op.__name__ in without:
-            continue
-        names = list(op.__code__.co_varnames[:op.__code__.co_argcount]) + ["new_argument"] * (os.environ.get("FAKE_LIBRARY") == "changed")
-        kernel = types.SimpleNamespace(_schema=types.SimpleNamespace(arguments=[Argument(n, n in beside.DEFAULTS) for n in names]))
-        setattr(library, op.__name__, types.SimpleNamespace(default=Call(op, kernel._schema)))
+    register(ops._C, OPERATORS)
+    register(ops._C_cache_ops, cache.OPERATORS)
 
 
 class Call:

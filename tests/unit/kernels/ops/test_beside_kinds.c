@@ -129,6 +129,67 @@ static void test_quantisers_refuse(void **state)
     REFUSES((op.in[1].shape[1] = 0), TD_EINVAL, "rows of 0 elements");
 }
 
+static void test_rows_of_a_cache_refuse(void **state)
+{
+    (void)state;
+    begin("cache_rows", 16);
+    attr("block_size", 4);
+    attr("head", 8);
+    add("a", TD_DT_F32, 2, 16, a);
+    add("slots", TD_DT_I64, 2, -1, positions);
+    add("value", TD_DT_F32, 2, 16, b);
+    set_out(&t.op, TD_DT_F32, 2, 16);
+    positions[0] = 5, positions[1] = -1;
+    td_op_ref_release(&(struct td_op_ref[]){reference(&t.op)}[0]);
+    REFUSES(op.attrs[1].value = 8, TD_EINVAL, "rows of 16, n is 8");
+    REFUSES(op.attrs[3].value = 7, TD_EINVAL, "rows of 16 are no multiple of a head of 7");
+    REFUSES(op.n_attrs = 3, TD_EINVAL, "attribute head is missing");
+    REFUSES(op.n_attrs = 2, TD_EINVAL, "attribute block_size is missing");
+    REFUSES(op.attrs[2].value = 0, TD_EINVAL, "attribute block_size is out of range");
+    REFUSES(op.in[1].dtype = TD_DT_I32, TD_EINVAL, "tensor \"slots\": expected I64");
+    REFUSES(op.in[1].shape[0] = 1, TD_EINVAL, "tensor \"slots\": expected shape [2");
+    REFUSES(op.in[2].dtype = TD_DT_F16, TD_EINVAL, "tensor \"value\": expected F32");
+    REFUSES(op.n_in = 2, TD_EINVAL, "a needs either a value of its shape or a k_pe");
+    REFUSES(strcpy(op.in[2].role, "k_pe"), TD_EINVAL, "tensor \"c\": expected shape [2, 32]");
+    REFUSES(op.out.dtype = TD_DT_F16, TD_EINVAL, "tensor \"c\": expected F32 or F8_E4M3 or F8_E5M2");
+    REFUSES(op.out.dtype = TD_DT_F8_E4M3, TD_EINVAL, "tensor \"k_scale\" is missing");
+    attr("part", 2);
+    REFUSES(op.n_in += 0, TD_EINVAL, "part 2, a call has 2 outputs");
+}
+
+/* Rows without a slot, or with the slot of another, are left out; so are codes of Inf, copies of which are not. */
+static void test_rows_of_a_cache(void **state)
+{
+    struct td_op_ref ref;
+
+    (void)state;
+    begin("cache_rows", 16);
+    attr("block_size", 4);
+    attr("head", 8);
+    add("a", TD_DT_F32, 2, 16, a);
+    add("value", TD_DT_F32, 2, 16, b);
+    add("slots", TD_DT_I64, 2, -1, positions);
+    set_out(&t.op, TD_DT_F32, 2, 16);
+    for (int i = 0; i < 3; i++) {
+        positions[0] = i == 1 ? -1 : 7, positions[1] = i ? 7 : 9;
+        positions[0] = i == 2 ? positions[1] : positions[0];
+        ref = reference(&t.op);
+        assert_true(td_op_ref_has_row(&ref, 0) == (i == 0) && td_op_ref_has_row(&ref, 1) == (i < 2));
+        td_op_ref_release(&ref);
+    }
+    positions[0] = 0;
+    a[3] = INFINITY, w[0] = 0.5f, w[1] = 2;
+    ref = reference(&t.op);
+    assert_true(td_op_ref_has_row(&ref, 0) && isinf(ref.r0[3]) && ref.r0[4] == (double)a[4]);
+    td_op_ref_release(&ref);
+    t.op.out.dtype = TD_DT_F8_E5M2;
+    add("k_scale", TD_DT_F32, 2, -1, w);
+    ref = reference(&t.op);
+    assert_true(!td_op_ref_has_row(&ref, 0) && td_op_ref_has_row(&ref, 1));
+    assert_true(ref.r0[16] == (double)a[16] / 0.5 && ref.r0[24] == (double)a[24] / 2); /* a scale for each head */
+    td_op_ref_release(&ref);
+}
+
 /* Rows that no kernel of the field has a defined answer for are left out; the others are judged. */
 static void test_rows_that_are_not_judged(void **state)
 {
@@ -179,6 +240,16 @@ static void test_codes_of_8_bits(void **state)
     assert_int_equal(code, 0x7e);
     td_store_rounded(TD_DT_F8_E4M3, &code, 0, NAN);
     assert_int_equal(code & 0x7f, 0x7f);
+    for (int c = 0; c < 0x7b; c++) {
+        const double x = (double)td_e5m2_to_f32((uint8_t)c), y = (double)td_e5m2_to_f32((uint8_t)(c + 1));
+
+        td_store_rounded(TD_DT_F8_E5M2, &code, 0, x);
+        assert_int_equal(code, c);
+        td_store_rounded(TD_DT_F8_E5M2, &code, 0, -(x + y) / 2);
+        assert_int_equal(code, 0x80 | (c & 1 ? c + 1 : c));
+    }
+    td_store_rounded(TD_DT_F8_E5M2, &code, 0, 1e30);
+    assert_int_equal(code, 0x7b);
     td_store_rounded(TD_DT_I8, &i8, 0, -1e30);
     assert_int_equal(i8, -128);
     td_store_rounded(TD_DT_I8, &i8, 0, 2.5);
@@ -191,6 +262,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_norms_refuse),          cmocka_unit_test(test_activations_refuse),
         cmocka_unit_test(test_rotary_embeddings_refuse), cmocka_unit_test(test_quantisers_refuse),
+        cmocka_unit_test(test_rows_of_a_cache_refuse),  cmocka_unit_test(test_rows_of_a_cache),
         cmocka_unit_test(test_rows_that_are_not_judged), cmocka_unit_test(test_codes_of_8_bits),
     };
 

@@ -117,7 +117,7 @@ static void test_schema_of_a_gemm(void **state)
     assert_true(s.arg[3].optional);
     assert_int_equal(s.arg[4].type, TAP_TORCH_TENSOR);
     assert_true(s.arg[4].optional);
-    assert_int_equal(s.arg[6].type, TAP_TORCH_OTHER);
+    assert_int_equal(s.arg[6].type, TAP_TORCH_TEXT);
     assert_int_equal(tap_torch_schema_arg(&s, "b_group_size"), 5);
     assert_int_equal(tap_torch_schema_arg(&s, "b"), -1);
 }
