@@ -41,7 +41,7 @@ static struct { TD_CUDA_NEEDED(MEMBER) TD_CUDA_OPTIONAL(MEMBER) FAKE_CUDA_MORE(M
 int cublasHgemm(void *handle, int trans_a, int trans_b, int m, int n, int k, const uint16_t *alpha, const void *w, int lda, const void *b, int ldb,
                 const uint16_t *beta, void *to, int ldc);
 
-enum { MAX_GRAPHS = 8, GRAPH_ROWS = 32 };
+enum { MAX_GRAPHS = 8, GRAPH_ROWS = 64 };
 enum { LAYERS_OF_A_DECODER = 7 };
 enum { LAYERS = 64, MAX_ROWS = 128, EXLLAMA_ROWS = 50, MAX_SIZE = 4096 };
 static struct layer { int n, k, groups; uint8_t v2; uint64_t qweight, qzeros, scales, perm; } layers[LAYERS];
@@ -155,7 +155,7 @@ static int launch(const struct layer *l, uint64_t in, int first, int m, int bloc
 }
 
 /* More rows than exllama's kernel computes: dequantise W, then cublasHgemm. */
-static int launch_dequantised(const struct layer *l, int m)
+static int launch_dequantised(const struct layer *l, uint64_t in, int m)
 {
     struct { void *kernel, *stream; int mode; } handle = {kernel_of(FAKE_HGEMM), stream, 0};
     struct layer w = *l;
@@ -163,7 +163,7 @@ static int launch_dequantised(const struct layer *l, int m)
     void *at[] = {&w.qweight, &w.perm, &w.qzeros, &w.scales, &w.k, &w.n, &w.groups, &w.v2, &dequant_w};
 
     return (size_t)l->n * (size_t)l->k > 1024 * 1024 || cu.launch(kernel_of(FAKE_RECONSTRUCT), 1, 1, 1, 128, 1, 1, 0, stream, at, NULL) ||
-           cublasHgemm(&handle, 0, 0, l->n, m, l->k, &one, (void *)dequant_w, l->n, (void *)a, l->k, &zero, (void *)c, l->n);
+           cublasHgemm(&handle, 0, 0, l->n, m, l->k, &one, (void *)dequant_w, l->n, (void *)in, l->k, &zero, (void *)c, l->n);
 }
 
 int gpu_model_norm(int n, const uint16_t *weight)
@@ -243,6 +243,7 @@ static void on_stream(void *now)
 }
 
 static int multiply(const struct layer *l, uint64_t from, int rows);
+static int multiply_by_gptq_gemm(const struct layer *l, uint64_t from, int rows);
 
 static uint64_t graph_in(int i)
 {
@@ -262,7 +263,9 @@ int gpu_model_capture(int rows)
     on_stream(capturing);
     for (i = 0; i < n_layers && !rc; i++) {
         launch_others(3);
-        rc = torch_call ? multiply(&layers[i], graph_in(i), rows) : launch_rows(&layers[i], graph_in(i), rows);
+        rc = as_gptq_gemm ? multiply_by_gptq_gemm(&layers[i], graph_in(i), rows)
+             : torch_call ? multiply(&layers[i], graph_in(i), rows)
+                          : launch_rows(&layers[i], graph_in(i), rows);
     }
     rc = rc || with_graphs.end(stream, &graph) || with_graphs.instantiate(&graphs[n_graphs].exec, graph, 0) || with_graphs.destroy(graph);
     cu.stream_destroy(stream);
@@ -372,7 +375,7 @@ static void mm_operator(td_torch_value *stack, uint64_t n_args, uint64_t n_resul
 
     (void)n_results;
     if (rows > EXLLAMA_ROWS)
-        launch_dequantised(&l, rows);
+        launch_dequantised(&l, (uintptr_t)in->data, rows);
     else
         launch_rows(&l, (uintptr_t)in->data, rows);
     memset(stack, 0, n_args * sizeof *stack);
@@ -390,16 +393,16 @@ static void gptq_operator(td_torch_value *stack, uint64_t n_args, uint64_t n_res
 
     (void)n_results;
     if (rows > EXLLAMA_ROWS)
-        launch_dequantised(&l, rows);
+        launch_dequantised(&l, (uintptr_t)in->data, rows);
     else
         launch_rows(&l, (uintptr_t)in->data, rows);
     memset(stack, 0, n_args * sizeof *stack);
     stack[0] = (uintptr_t)new_matrix(rows, l.n, TD_TORCH_F16, c);
 }
 
-static int multiply_by_gptq_gemm(const struct layer *l, int rows)
+static int multiply_by_gptq_gemm(const struct layer *l, uint64_t from, int rows)
 {
-    struct fake_torch_tensor *t[] = {new_matrix(rows, l->k, TD_TORCH_F16, a), new_matrix(l->k / 8, l->n, TD_TORCH_I32, l->qweight),
+    struct fake_torch_tensor *t[] = {new_matrix(rows, l->k, TD_TORCH_F16, from), new_matrix(l->k / 8, l->n, TD_TORCH_I32, l->qweight),
                                      new_matrix(l->groups, l->n / 8, TD_TORCH_I32, l->qzeros), new_matrix(l->groups, l->n, TD_TORCH_F16, l->scales),
                                      new_matrix(l->perm ? l->k : 0, 1, TD_TORCH_I32, l->perm)};
     td_torch_value stack[8] = {(uintptr_t)t[0], (uintptr_t)t[1], (uintptr_t)t[2], (uintptr_t)t[3], (uintptr_t)t[4], 1, l->v2, 4};
@@ -538,9 +541,9 @@ int gpu_model_step(int rows)
         else if (are_mine)
             rc |= multiply_mine(&layers[i], rows) || (!i && launch_mine(&layers[i], rows));
         else if (torch_call)
-            rc |= as_gptq_gemm ? multiply_by_gptq_gemm(&layers[i], rows) : multiply(&layers[i], a, rows);
+            rc |= as_gptq_gemm ? multiply_by_gptq_gemm(&layers[i], a, rows) : multiply(&layers[i], a, rows);
         else
-            rc |= rows > EXLLAMA_ROWS ? launch_dequantised(&layers[i], rows) : launch_rows(&layers[i], a, rows);
+            rc |= rows > EXLLAMA_ROWS ? launch_dequantised(&layers[i], a, rows) : launch_rows(&layers[i], a, rows);
     }
     overflows = -1;
     return rc | cu.stream_synchronize(stream);
