@@ -27,8 +27,8 @@ static bool place_of(const cJSON *op, struct place *out)
     out->error = td_json_get_num(c, "score", NAN);
     out->nan = td_json_get_i64(c, "nan", 0);
     out->inf = td_json_get_i64(c, "inf", 0);
-    return out->row >= 0 && out->column >= 0 && td_json_get_i64(c, "repeats", 0) > 1 &&
-           td_json_get_i64(c, "unstable", 0) == 0 && !td_json_get(c, "crash") &&
+    return out->row >= 0 && out->column >= 0 && td_json_get_i64(c, "unstable", 0) == 0 &&
+           !td_json_get(c, "crash") &&
            strcmp(td_json_get_str(op, "status", ""), "ok") == 0;
 }
 
@@ -123,8 +123,8 @@ cJSON *td_places_of(const cJSON *report)
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
-/* Ops of an entry that this run judged as well, and those of them that are alike. */
-struct shared { int64_t all, alike; };
+/* Ops of an entry that this run judged as well, those of them that are alike, and those that are bad again. */
+struct shared { int64_t all, alike, bad; };
 
 /* The op of this name among the bad ones of the group; NULL: it is not bad, or was not judged. */
 static const cJSON *find_bad(const cJSON *not_ok, const cJSON *group, const char *wanted)
@@ -146,11 +146,12 @@ static struct shared compare_group(const cJSON *report, const cJSON *group, cons
 {
     const bool judged_again = td_json_get_num(group, "judged", 0) >= td_json_get_num(accepted, "judged", 0);
     const cJSON *not_ok = td_json_get(td_json_get(report, "ops"), "not_ok"), *was, *op;
-    struct shared s = {0, 0};
+    struct shared s = {0, 0, 0};
     struct place p;
 
     cJSON_ArrayForEach(was, td_json_get(accepted, "ops")) {
         op = find_bad(not_ok, group, was->string);
+        s.bad += op != NULL;
         if (op && !place_of(op, &p))
             continue;
         s.all += op || judged_again;
@@ -161,19 +162,23 @@ static struct shared compare_group(const cJSON *report, const cJSON *group, cons
 
 bool td_places_agree(const cJSON *report, const cJSON *accepted)
 {
-    struct shared few = {0, 0}, s;
-    const cJSON *group;
+    struct shared few = {0, 0, 0}, s;
+    int64_t known = 0, bad = 0; /* ops of the entry in groups that are bad now; bad again */
+    const cJSON *group, *was;
     char name[400];
 
     cJSON_ArrayForEach(group, td_json_get(td_json_get(report, "ops"), "groups")) {
         td_finding_group_name(group, name, sizeof name);
-        s = compare_group(report, group, td_json_get(accepted, name));
+        was = td_json_get(accepted, name);
+        s = compare_group(report, group, was);
         if (s.all >= ENOUGH && 2 * s.alike < s.all)
             return false;
+        known += td_json_get_num(group, "bad", 0) > 0 ? cJSON_GetArraySize(td_json_get(was, "ops")) : 0;
+        bad += s.bad;
         few.all += s.all < ENOUGH ? s.all : 0;
         few.alike += s.all < ENOUGH ? s.alike : 0;
     }
-    return 2 * few.alike >= few.all;
+    return 2 * few.alike >= few.all && (bad || !known);
 }
 
 bool td_places_tell_more(const cJSON *report, const cJSON *accepted, const char *group_name)

@@ -11,14 +11,15 @@
 
 /* {"gptq_gemm 256x384 b4 g128 M=1 F16": {"judged": 12, "ops": {"c2c93388:7":
  * "row 0, column 166, error 46286", ...}}, ...}: of each group of ops how many were judged, and up to 8
- * of its bad ops, by fixture and number. Left out are ops whose result is not known to repeat, and those
- * that crashed. Among the 8 is the last one, which every sample (--max-ops) holds.
+ * of its bad ops, by fixture and number. Left out are ops whose results differed between their runs, and
+ * those that crashed; one that ran once (--op-repeat 1) has a place. Among the 8 is the last one, which every sample (--max-ops) holds.
  * The caller frees it. NULL: out of memory. */
 cJSON *td_places_of(const cJSON *report);
 /* Are at least half of the accepted ops that were judged again worst where they were, by half to twice as
  * much, with half to twice as many NaN and Inf? In each group with 4 of them or more, and in the others
  * taken together. An op that is not bad any more counts as elsewhere, where as many ops of its group were
- * judged as then. */
+ * judged as then. A smaller sample may lack it; but where not one of them is bad again, it is not known
+ * to be the same fault. */
 bool td_places_agree(const cJSON *report, const cJSON *accepted);
 /* Is a typical error that belongs to this group of no weight, because a sample of the group was judged,
  * and the ops that both hold agree? The median of a few ops is another one than that of all. */
