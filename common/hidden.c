@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "common/hidden.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,4 +32,12 @@ char *td_hidden_copy(const char *text, size_t n)
     if (hide)
         hide(hide_arg, copy, n);
     return copy;
+}
+
+void td_hidden_cut(char *out, size_t size, const char *text, size_t n)
+{
+    char *copy = td_hidden_copy(text, n < size + TD_HIDDEN_MOST ? n : size + TD_HIDDEN_MOST);
+
+    snprintf(out, size, "%s", copy ? copy : "(out of memory)");
+    free(copy);
 }

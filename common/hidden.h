@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#define TD_HIDDEN_MOST ((size_t)64 << 10) /* bytes that a key may have where a text is cut */
+
 /* Overwrites what must not be shown in text[n], at equal length. */
 typedef void td_hidden_filter(const void *arg, char *text, size_t n);
 
@@ -18,5 +20,9 @@ void td_hidden_set(td_hidden_filter *filter, const void *arg);
 bool td_hidden_is_set(void);
 /* A copy of text[n] that may be shown, with a NUL behind, on the heap. NULL: out of memory. */
 char *td_hidden_copy(const char *text, size_t n);
+/* The first `size` - 1 bytes of text[n], and a NUL, in out. What must not be shown is hidden before the
+ * text is cut: the filter knows a whole key, and the beginning of one at the end of a text, but not one
+ * that was cut and has other words behind it. */
+void td_hidden_cut(char *out, size_t size, const char *text, size_t n);
 
 #endif

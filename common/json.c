@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/fs.h"
+#include "common/hidden.h"
 #include "common/memory.h"
 #include "common/out_of_memory.h"
 
@@ -203,6 +204,16 @@ int td_json_room(const char *text, size_t n, struct td_error *err)
     return td_memory_room_record((values + 1) * (sizeof(cJSON) + 16 + 32) + n, "JSON", err);
 }
 
+/* Show what stands at the offset. A key may begin before it, and end behind what is shown. */
+static void fail_at(const struct td_buf *text, size_t at, struct td_error *err)
+{
+    const size_t from = at > TD_HIDDEN_MOST ? at - TD_HIDDEN_MOST : 0, behind = text->len > at ? text->len - at : 0;
+    char *shown = td_hidden_copy(td_buf_str(text) + from, at - from + (behind < TD_HIDDEN_MOST ? behind : TD_HIDDEN_MOST));
+
+    td_fail(err, TD_ECORRUPT, "not JSON at offset %zu: \"%.40s\"", at, shown ? shown + (at - from) : "");
+    free(shown);
+}
+
 cJSON *td_json_parse(const char *text, size_t n, struct td_error *err)
 {
     struct td_buf safe = TD_BUF_INIT(TD_JSON_MAX_BYTES);
@@ -225,9 +236,7 @@ cJSON *td_json_parse(const char *text, size_t n, struct td_error *err)
     if (!tree && td_out_of_memory_count() != failed_before) {
         td_fail(err, TD_ENOMEM, "JSON: out of memory for %zu bytes", n);
     } else if (!tree || *end) {
-        size_t at = end ? (size_t)(end - td_buf_str(&safe)) : 0;
-
-        td_fail(err, TD_ECORRUPT, "not JSON at offset %zu: \"%.40s\"", at, td_buf_str(&safe) + (at < safe.len ? at : safe.len));
+        fail_at(&safe, end ? (size_t)(end - td_buf_str(&safe)) : 0, err);
         cJSON_Delete(tree);
         tree = NULL;
     }

@@ -93,6 +93,8 @@ static void end_line(struct td_child_output *o)
     if (!o->len)
         return;
     hide_secrets(o);
+    if (o->len >= TD_CHILD_LINE)
+        o->line[o->len = TD_CHILD_LINE - 1] = '\0';
     show_line(o, o->line, o->len);
     assertion = names_assertion(o->line);
     if (assertion || !o->is_assertion) {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/hidden.h"
 #include "common/json.h"
 #include "common/out_of_memory.h"
 #include "wire/answer_event.h"
@@ -263,8 +264,9 @@ void td_answer_read(struct td_answer *a, const char *data, size_t n, int64_t t_n
         read_object(a, ev, t_ns);
         if (!a->shaped && !cJSON_IsObject(ev)) {
             a->bad_events++;
-            td_answer_fail(a, "parse", "%s after %zu tokens is JSON, but no object: \"%.60s\"",
-                           streamed ? "an event" : "the answer", a->n_tokens, data);
+            td_hidden_cut(msg, 61, data, n);
+            td_answer_fail(a, "parse", "%s after %zu tokens is JSON, but no object: \"%s\"",
+                           streamed ? "an event" : "the answer", a->n_tokens, msg);
         }
     }
     a->shaped |= known;

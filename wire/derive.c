@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "common/hidden.h"
 #include "common/json.h"
 #include "common/out_of_memory.h"
 #include "wire/answer.h"
@@ -190,6 +191,7 @@ int64_t td_deriver_late(const struct td_deriver *d)
 static void read_complete_body(struct stream *s, bool complete)
 {
     struct td_answer *a = &s->answer;
+    char shown[101];
 
     if (s->response.status >= 300 || td_http_is_bodiless(s->response.status)) {
         td_answer_http_error(a, s->response.status, s->response.location, td_buf_str(&s->body), s->body.len);
@@ -201,9 +203,10 @@ static void read_complete_body(struct stream *s, bool complete)
     } else if (complete && s->mode != BODY_SSE) {
         td_answer_read(a, td_buf_str(&s->body), s->body.len, s->t_last, false);
         a->done = a->shaped;
-        if (!a->shaped)
-            td_answer_fail(a, "parse", "the answer is JSON, but holds neither choices nor content: \"%.100s\"",
-                           td_buf_str(&s->body));
+        if (!a->shaped) {
+            td_hidden_cut(shown, sizeof shown, td_buf_str(&s->body), s->body.len);
+            td_answer_fail(a, "parse", "the answer is JSON, but holds neither choices nor content: \"%s\"", shown);
+        }
     }
 }
 

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "common/hidden.h"
+
 void td_http_init(struct td_http *h, bool request, td_http_body_fn *fn, void *arg)
 {
     *h = (struct td_http){.request = request, .content_length = -1, .fn = fn, .arg = arg};
@@ -21,10 +23,12 @@ void td_http_release(struct td_http *h)
 
 static void set_bad(struct td_http *h, const char *what, const char *line)
 {
+    char shown[61];
     size_t i;
 
     h->state = TD_HTTP_BAD;
-    snprintf(h->bad, sizeof h->bad, "%s: \"%.60s\"", what, line);
+    td_hidden_cut(shown, sizeof shown, line, strlen(line));
+    snprintf(h->bad, sizeof h->bad, "%s: \"%s\"", what, shown);
     for (i = 0; h->bad[i]; i++)
         if ((unsigned char)h->bad[i] < 0x20 || (unsigned char)h->bad[i] >= 0x7F)
             h->bad[i] = '?';
@@ -128,11 +132,11 @@ static void read_header(struct td_http *h, const char *line)
     } else if (is_header(line, "Transfer-Encoding", &v)) {
         read_coding(h, v, line);
     } else if (is_header(line, "Content-Type", &v)) {
-        snprintf(h->content_type, sizeof h->content_type, "%s", v);
+        td_hidden_cut(h->content_type, sizeof h->content_type, v, strlen(v));
     } else if (is_header(line, "Location", &v)) {
-        snprintf(h->location, sizeof h->location, "%s", v);
+        td_hidden_cut(h->location, sizeof h->location, v, strlen(v));
     } else if (is_header(line, "Content-Encoding", &v)) {
-        snprintf(h->encoding, sizeof h->encoding, "%s", v);
+        td_hidden_cut(h->encoding, sizeof h->encoding, v, strlen(v));
     }
 }
 

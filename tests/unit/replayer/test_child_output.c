@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/hidden.h"
 #include "replayer/child_output.h"
 
 static struct td_child_output out;
@@ -61,6 +62,32 @@ static void test_any_bytes(void **state)
     put(longer);
     put("\n");
     assert_int_equal(strlen(td_child_output_message(&out)), TD_CHILD_LINE - 1);
+}
+
+static void hide_word(const void *word, char *text, size_t n)
+{
+    char *at;
+
+    (void)n;
+    while ((at = strstr(text, word)))
+        memset(at, '*', strlen(word));
+}
+
+/* A key across the end of what is kept of a line is hidden as one that is whole. */
+static void test_a_cut_line_keeps_no_part_of_a_key(void **state)
+{
+    char line[3 * TD_CHILD_LINE];
+    size_t at;
+
+    (void)state;
+    td_hidden_set(hide_word, "canary7Key");
+    for (at = TD_CHILD_LINE - 12; at < TD_CHILD_LINE; at++) {
+        snprintf(line, sizeof line, "%*s canary7Key behind it\n", (int)at, "x");
+        put(line);
+        assert_null(strstr(td_child_output_message(&out), "c"));
+        assert_int_equal(strlen(td_child_output_message(&out)), TD_CHILD_LINE - 1);
+    }
+    td_hidden_set(NULL, NULL);
 }
 
 /* stderr of this process goes to a file; how often does it hold `what`? */
@@ -127,6 +154,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_the_message, begin, end),
         cmocka_unit_test_setup_teardown(test_any_bytes, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_cut_line_keeps_no_part_of_a_key, begin, end),
         cmocka_unit_test_setup_teardown(test_a_line_is_logged_once, begin, end),
         cmocka_unit_test_setup_teardown(test_waiting_reads, begin, end),
     };

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 #include <malloc.h>
 
+#include "common/hidden.h"
 #include "common/json.h"
 #include "wire/derive.h"
 
@@ -702,6 +703,48 @@ static void prompt_ids_of_the_request(void **state)
     td_deriver_free(d);
 }
 
+static void hide_word(const void *word, char *text, size_t n)
+{
+    char *at;
+
+    (void)n;
+    while ((at = strstr(text, word)))
+        memset(at, '*', strlen(word));
+}
+
+/* A reason quotes the beginning of what the server sent. A key that reaches over the cut is hidden there, too. */
+static void no_part_of_a_key_is_quoted(void **state)
+{
+    static const char *const CASES[][2] = {
+        {"HTTP/1.1 307 Moved\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n", "redirected to"},
+        {"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: 2\r\n\r\n{}", "is of type"},
+        {"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: %s\r\nContent-Length: 2\r\n\r\n{}", "is compressed"},
+        {SSE_HEAD "data: {%s\n\n", "is no JSON"},
+        {SSE_HEAD "data: \"%s\"\n\n", "but no object"},
+        {"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{\"x\":\"%s\"}", "neither choices nor content"},
+        {"HTTP/1.1 %s\r\n\r\n", ""},
+    };
+    char text[400], response[900];
+    struct got g;
+    size_t i;
+    int pad, n;
+
+    (void)state;
+    td_hidden_set(hide_word, "Zq9canary7Key");
+    for (i = 0; i < sizeof CASES / sizeof *CASES; i++)
+        for (pad = 0; pad < 300; pad++) {
+            memset(text, 'x', sizeof text);
+            snprintf(text + pad, sizeof text - (size_t)pad, "Zq9canary7Key, and more of it that is long enough to be cut behind the key");
+            n = snprintf(response, sizeof response, CASES[i][0], text);
+            g = one(response, (size_t)n, (size_t)n, CLOSE);
+            assert_non_null(g.x[0].error);
+            assert_non_null(strstr(g.x[0].error, CASES[i][1]));
+            assert_null(strstr(g.x[0].error, "Zq"));
+            release(&g);
+        }
+    td_hidden_set(NULL, NULL);
+}
+
 static int refuse(void *arg, struct td_exchange *x, struct td_error *err)
 {
     (void)arg;
@@ -732,7 +775,7 @@ int main(void)
         cmocka_unit_test(answers_that_are_too_large_are_refused_by_name),
         cmocka_unit_test(bad_utf8_is_kept_and_noted), cmocka_unit_test(missing_logprobs_are_not_nan),
         cmocka_unit_test(streams_interleave_and_retries_count_once), cmocka_unit_test(closed_streams_take_little_memory), cmocka_unit_test(prompt_ids_of_the_request),
-        cmocka_unit_test(emit_failure_goes_up),
+        cmocka_unit_test(emit_failure_goes_up), cmocka_unit_test(no_part_of_a_key_is_quoted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
