@@ -149,7 +149,7 @@ static off_t header_length(uint8_t flags)
     return 5 + !single + ID[flags & 3] + (flags >> 6 ? SIZE[flags >> 6] : single);
 }
 
-/* Do the blocks of the first frame end within the file? Their content is not looked at. */
+/* Do the blocks of the first frame end where the file does? Their content is not looked at. */
 static bool is_whole_frame(int fd)
 {
     uint8_t begin[5], block[3];
@@ -166,7 +166,7 @@ static bool is_whole_frame(int fd)
         head = block[0] | (uint32_t)block[1] << 8 | (uint32_t)block[2] << 16;
         pos += 3 + ((head >> 1 & 3) == 1 ? 1 : head >> 3); /* a run is one byte */
     } while (!(head & 1));
-    return pos + (begin[4] & 4 ? 4 : 0) <= st.st_size;
+    return pos + (begin[4] & 4 ? 4 : 0) == st.st_size;
 }
 
 /* The first bytes of what the file stands for. Returns their count, fewer than `max` where the

@@ -178,6 +178,15 @@ static int skip_damage(struct td_frames *f, uint64_t from, uint64_t at, const ch
                    (unsigned long long)f->expect, (unsigned long long)at, what, (unsigned long long)(next - at));
 }
 
+/* Where to look for the next frame behind a whole one whose content is bad: in it, for its length may be wrong.
+ * Frames that a writer made do not overlap, so those that were read in vain are no more than the file. Where
+ * they are, somebody made them so that each is read again and again: then the lengths are believed. */
+static uint64_t behind_bad(struct td_frames *f, uint64_t at)
+{
+    f->read_in_vain += f->head.comp_len;
+    return at + TD_FRAME_HEAD + (f->read_in_vain > f->src.size ? f->head.comp_len : 0);
+}
+
 /* Reading takes as long as what the frames stand for, and that may be thousands of times the file. */
 static int check_ratio(struct td_frames *f, struct td_error *err)
 {
@@ -210,20 +219,17 @@ static int unpack_frame(struct td_frames *f, struct td_error *err)
     if (rc)
         return rc;
     if (td_hash64(f->comp.data, h->comp_len) != h->sum)
-        return skip_damage(f, at + TD_FRAME_HEAD, at, "checksum of the compressed bytes differs",
-                           false, err);
+        return skip_damage(f, behind_bad(f, at), at, "checksum of the compressed bytes differs", false, err);
     /* before memory is allocated for that length */
     if (ZSTD_getFrameContentSize(f->comp.data, h->comp_len) != h->raw_len)
-        return skip_damage(f, at + TD_FRAME_HEAD, at,
-                           "zstd cannot decompress it to the length given", false, err);
+        return skip_damage(f, behind_bad(f, at), at, "zstd cannot decompress it to the length given", false, err);
     if (check_ratio(f, err))
         return TD_ENOMEM;
     if (!td_buf_reserve(&f->raw, h->raw_len))
         return td_fail(err, TD_ENOMEM, "%s: no memory for a frame of %u bytes", f->src.name, h->raw_len);
     got = ZSTD_decompressDCtx(f->z, f->raw.data, h->raw_len, f->comp.data, h->comp_len);
     if (ZSTD_isError(got) || got != h->raw_len)
-        return skip_damage(f, at + TD_FRAME_HEAD, at,
-                           "zstd cannot decompress it to the length given", false, err);
+        return skip_damage(f, behind_bad(f, at), at, "zstd cannot decompress it to the length given", false, err);
     f->raw.len = got;
     f->raw.data[got] = '\0';
     f->comp.len = h->comp_len;

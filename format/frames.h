@@ -53,6 +53,7 @@ struct td_frames {
     uint64_t head_at;         /* offset of the current frame */
     uint64_t good_end;        /* end of the last good frame: a torn tail is cut here */
     uint64_t raw_seen, stored_seen; /* bytes of the frames that were read */
+    uint64_t read_in_vain;    /* bytes of whole frames whose content was bad */
     int64_t bad;              /* frames or stretches of bytes that were skipped */
     bool torn;                /* the last frame is incomplete */
 };

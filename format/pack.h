@@ -63,6 +63,7 @@ struct td_pack {
     struct td_pack_index index;
     bool indexed;             /* the index came from the index frame, not from a walk */
     uint64_t good_end;        /* end of the last complete frame (walks only) */
+    uint64_t read_in_vain;    /* stored bytes of whole blobs with wrong checksums (walks only) */
     int64_t bad;              /* frames or stretches of bytes that a walk skipped */
     bool torn;                /* the last frame is incomplete */
 };

@@ -58,6 +58,14 @@ static int skip_damaged_blob(struct td_pack *pk, uint64_t *at, uint64_t from, co
                    (unsigned long long)(next - bad));
 }
 
+/* Where to look for the next blob behind a whole one with a wrong checksum: in it, for its length may be wrong,
+ * but not again and again (frames.c, behind_bad()). */
+static uint64_t behind_bad(struct td_pack *pk, uint64_t at, const struct td_pack_head *h)
+{
+    pk->read_in_vain += h->stored_len;
+    return at + TD_PACK_HEAD + (pk->read_in_vain > pk->src.size ? h->stored_len : 0);
+}
+
 int td_pack_walk(struct td_pack *pk, uint64_t *at, struct td_pack_head *h, uint64_t *frame_at,
                  struct td_buf *stored, struct td_error *err)
 {
@@ -97,8 +105,7 @@ int td_pack_walk(struct td_pack *pk, uint64_t *at, struct td_pack_head *h, uint6
             return rc;
         stored->len = h->stored_len;
         if (td_hash64(stored->data, stored->len) != h->sum)
-            return skip_damaged_blob(pk, at, *at + TD_PACK_HEAD,
-                                     "checksum of the stored bytes differs", false, err);
+            return skip_damaged_blob(pk, at, behind_bad(pk, *at, h), "checksum of the stored bytes differs", false, err);
     }
     *frame_at = *at;
     *at += TD_PACK_HEAD + h->stored_len;

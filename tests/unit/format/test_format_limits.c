@@ -170,10 +170,44 @@ static void test_ratio(void **state)
     assert_non_null(strstr(err.msg, "a stream may hold 16 MiB, or 256 times its size"));
 }
 
+/* Heads that each claim half of the file, and whose content has another checksum: each was read and hashed. */
+static void test_frames_within_frames(void **state)
+{
+    enum { HEADS = 1000 };
+    static uint8_t data[HEADS * TD_PACK_HEAD];
+    struct td_frame_head frame = {.kind = 1, .records = 1, .raw_len = 100, .comp_len = HEADS / 2 * TD_FRAME_HEAD, .sum = 5};
+    struct td_pack_head blob = {.raw_len = 100, .stored_len = HEADS / 2 * TD_PACK_HEAD, .sum = 5}, h;
+    struct td_buf stored = TD_BUF_INIT(1 << 20);
+    struct td_frames f;
+    struct td_pack pk;
+    struct td_error err = {0, ""};
+    uint64_t at = 0, frame_at;
+    int i, n;
+
+    (void)state;
+    for (i = 0; i < HEADS; i++)
+        td_frame_head_put(&frame, data + i * TD_FRAME_HEAD);
+    assert_int_equal(td_frames_memory(&f, data, HEADS * TD_FRAME_HEAD, 1, &err), 0);
+    for (n = 0; td_frames_next(&f, &err); n++)
+        ;
+    assert_true(f.read_in_vain <= 2 * sizeof data);
+    assert_true(n > 1 && n <= HEADS / 2 + 2); /* the second half's heads end behind the file, and cost nothing */
+    td_frames_close(&f);
+
+    for (i = 0; i < HEADS; i++)
+        td_pack_head_put(&blob, data + i * TD_PACK_HEAD);
+    assert_int_equal(td_pack_memory(&pk, data, sizeof data, &err), 0);
+    while (td_pack_walk(&pk, &at, &h, &frame_at, &stored, &err))
+        ;
+    assert_true(pk.read_in_vain && pk.read_in_vain <= 2 * sizeof data);
+    td_pack_close(&pk);
+    td_buf_release(&stored);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_documented), cmocka_unit_test(test_sizes_of_ops), cmocka_unit_test(test_bytes_of_tensors),
-                                       cmocka_unit_test(test_ratio)};
+                                       cmocka_unit_test(test_ratio), cmocka_unit_test(test_frames_within_frames)};
 
     return cmocka_run_group_tests(tests, setup, teardown);
 }
