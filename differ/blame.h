@@ -49,6 +49,7 @@ struct td_blame {
     /* The prompt whose row is the worst one of `first`; "" and -1: not known. inferred:
      * concluded, not told by the server. */
     char prompt_id[128]; int32_t repeat, position; bool decode, inferred;
+    bool padding;                         /* that row is no prompt's: the graph had more than the batch */
     /* When it is not known whose row is whose: prompts of exchanges that shared the step, and
      * how many exchanges shared it. */
     const char *among[TD_BLAME_AMONG]; int n_among, n_sharing;

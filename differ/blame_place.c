@@ -46,6 +46,17 @@ static bool has_all_rows(const struct td_judged_op *op, const struct td_step *st
     return true;
 }
 
+/* Is the row one of the step's padding? Only an op that computes all of the step's rows tells. */
+static bool is_padding(const struct td_judged_op *op, const struct td_step *step, int64_t row)
+{
+    int64_t rows = step->padding;
+    int32_t k;
+
+    for (k = 0; k < step->n_spans; k++)
+        rows += step->spans[k].n_rows;
+    return step->padding && rows == op->m && row < rows && row >= rows - step->padding;
+}
+
 void td_blame_place(struct td_blame *b, const struct td_step *steps, size_t n_steps,
                     const struct td_exchange *xs, size_t n_xs)
 {
@@ -64,6 +75,9 @@ void td_blame_place(struct td_blame *b, const struct td_step *steps, size_t n_st
         return;
     b->inferred = step->how == TD_HOW_INFERRED;
     all = has_all_rows(b->first, step);
+    b->padding = is_padding(b->first, step, row);
+    if (b->padding)
+        return;
     for (k = 0; k < step->n_spans; k++) {
         const struct td_span *s = &step->spans[k];
         const struct td_exchange *x = exchange_of(s->stream, xs, n_xs);

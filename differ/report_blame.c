@@ -36,6 +36,7 @@ void td_blame_write_json(struct td_jw *w, const struct td_blame *b, const struct
     td_jw_i64(w, "position", b->position);
     td_jw_bool(w, "reading", *b->prompt_id && !b->decode);
     td_jw_bool(w, "inferred", b->inferred);
+    td_jw_bool(w, "padding", b->padding);
     td_jw_i64(w, "sharing", b->n_sharing);
     td_jw_arr(w, "among");
     for (i = 0; i < b->n_among; i++)

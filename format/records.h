@@ -104,6 +104,7 @@ struct td_step {
     int64_t t_ns;
     enum td_how how;
     struct td_span *spans; int32_t n_spans;
+    int32_t padding;              /* so many of its last rows are no request's: a CUDA graph has more than the batch */
     int64_t pid;                  /* process (tensor-parallel rank) that ran it */
     cJSON *extra;
 };

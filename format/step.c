@@ -7,7 +7,7 @@
 #include "format/records_json.h"
 
 static const char *const HOW[] = {"exact", "inferred", "unknown"};
-static const char *const KNOWN[] = {"step", "t_ns", "how", "pid", "spans", NULL};
+static const char *const KNOWN[] = {"step", "t_ns", "how", "pid", "spans", "padding", NULL};
 
 void td_step_release(struct td_step *s)
 {
@@ -40,6 +40,8 @@ int td_step_write(const struct td_step *s, struct td_buf *out)
         td_jw_end(&w);
     }
     td_jw_end(&w);
+    if (s->padding)
+        td_jw_i64(&w, "padding", s->padding);
     td_rec_put_extra(&w, s->extra, NULL);
     td_jw_end(&w);
     return out->failed ? TD_ELIMIT : TD_OK;
@@ -47,7 +49,7 @@ int td_step_write(const struct td_step *s, struct td_buf *out)
 
 int td_step_read(const cJSON *o, struct td_step *s, struct td_error *err)
 {
-    int64_t n = td_rec_count(o, "spans", TD_REC_MAX_TOKENS, err);
+    int64_t n = td_rec_count(o, "spans", TD_REC_MAX_TOKENS, err), padding;
     const cJSON *m;
 
     memset(s, 0, sizeof *s);
@@ -59,6 +61,8 @@ int td_step_read(const cJSON *o, struct td_step *s, struct td_error *err)
     s->t_ns = td_json_get_i64(o, "t_ns", 0);
     s->how = (enum td_how)td_rec_name(HOW, 3, td_json_get_str(o, "how", NULL), TD_HOW_UNKNOWN);
     s->pid = td_json_get_i64(o, "pid", 0);
+    padding = td_json_get_i64(o, "padding", 0);
+    s->padding = padding < 0 ? 0 : padding < INT32_MAX ? (int32_t)padding : INT32_MAX;
     s->spans = calloc((size_t)n + 1, sizeof *s->spans);
     if (!s->spans)
         return td_fail(err, TD_ENOMEM, "step: no memory for %lld spans", (long long)n);

@@ -161,6 +161,10 @@ static void add_place(struct td_buf *words, const cJSON *blame)
             td_buf_addf(words, "%s %s", n > 1 ? "," : "", name->valuestring);
         td_buf_adds(words, n > 3 ? " ..." : "");
     }
+    if (td_json_get_bool(blame, "padding", false)) {
+        td_buf_adds(words, "; in a row of padding, which is no prompt's");
+        n++;
+    }
     if ((*prompt || n) && td_json_get_bool(blame, "inferred", false))
         td_buf_adds(words, " (inferred)");
 }

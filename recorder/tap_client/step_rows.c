@@ -80,6 +80,7 @@ static void remove_spans(struct td_rows_step *p)
     free(p->step.spans);
     p->step.spans = NULL;
     p->step.n_spans = 0;
+    p->step.padding = 0;
     p->step.how = TD_HOW_UNKNOWN;
 }
 
@@ -135,6 +136,7 @@ static int walk_one(struct group *g)
             return 0;
         if (!add_span(g, p, m->x, 0, rows, m->fed))
             return -1;
+        p->step.padding = (int32_t)(p->rows - rows);
     }
     return m->fed == total_rows(m->x);
 }
@@ -235,6 +237,7 @@ static int explain_rows(const struct group *g, int64_t more, int64_t late, int64
  * memory, or no room. */
 static bool feed_all(struct group *g, struct td_rows_step *p, int begin)
 {
+    int64_t left = p->rows;
     int k;
 
     for (k = 0; k < g->n; k++) {
@@ -245,10 +248,12 @@ static bool feed_all(struct group *g, struct td_rows_step *p, int begin)
         if (rows && !add_span(g, p, m->x, -1, rows, m->fed))
             return false;
         m->fed += rows;
+        left -= rows;
         m->late = rows && m->x->stopped && m->fed == total_rows(m->x);
     }
     if (p->step.n_spans == 1 && (p->padded || p->rows == p->step.spans[0].n_rows))
         p->step.spans[0].first_row = 0; /* no other rows are there */
+    p->step.padding = p->padded ? (int32_t)left : 0;
     return true;
 }
 

@@ -37,7 +37,7 @@ struct td_rows_requests { struct td_rows_request *x; size_t n, cap; };
 bool td_rows_add(struct td_rows_requests *all, const struct td_exchange *x);
 
 struct td_rows_step {
-    struct td_step step;          /* in: how is unknown, no spans; both are filled in */
+    struct td_step step;          /* in: how is unknown, no spans; both and padding are filled in */
     int64_t begun_ns;             /* when its first op was called; 0: no op came. step.t_ns may be
                                      later: of a GPU, when it was sent */
     int64_t rows;                 /* the most that an op with weights had; -1: no op came */

@@ -241,6 +241,24 @@ static void test_first_in_order_of_execution(void **state)
     assert_string_equal(b.among[0], "short-1");
     assert_string_equal(b.among[1], "long-1");
 
+    assert_true(td_blame_ops(&set, &b)); /* the last row, of six, is padding: nobody's */
+    step.padding = spans[1].n_rows = 1;
+    td_blame_place(&b, &step, 1, xs, 2);
+    assert_true(b.padding);
+    assert_int_equal(b.n_sharing, 0);
+    ((struct td_judged_op *)(uintptr_t)b.first)->candidate.row_at = 4;
+    assert_true(td_blame_ops(&set, &b));
+    td_blame_place(&b, &step, 1, xs, 2);
+    assert_false(b.padding);
+    assert_int_equal(b.n_sharing, 2);
+    ((struct td_judged_op *)(uintptr_t)b.first)->candidate.row_at = 5;
+    assert_true(td_blame_ops(&set, &b));
+    step.padding = 2;                 /* this op has not all rows of the step */
+    td_blame_place(&b, &step, 1, xs, 2);
+    assert_false(b.padding);
+    step.padding = 0;
+    spans[1].n_rows = 2;
+
     xs[0].prompt_id = "long-1";       /* two repeats of one prompt are said once */
     assert_true(td_blame_ops(&set, &b));
     td_blame_place(&b, &step, 1, xs, 2);

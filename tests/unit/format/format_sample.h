@@ -161,7 +161,7 @@ static inline void sample_op(struct td_writer *w, int64_t n)
 static inline void write_sample(const char *dir, const char *state)
 {
     struct td_span span = {3, 0, 2, 17, true};
-    struct td_step s = {.step = 5, .t_ns = 6, .how = TD_HOW_EXACT, .spans = &span, .n_spans = 1, .pid = 99};
+    struct td_step s = {.step = 5, .t_ns = 6, .how = TD_HOW_EXACT, .spans = &span, .n_spans = 1, .padding = 2, .pid = 99};
     struct td_exchange x = sample_exchange();
     struct td_error err = {0};
     struct td_writer *w;

@@ -84,6 +84,8 @@ static void test_roundtrip(void **state)
     assert_int_equal(n, 1);
     assert_int_equal(s->spans[0].position, 17);
     assert_true(s->spans[0].decode && s->spans[0].stream == 3 && s->spans[0].n_rows == 2);
+    assert_int_equal(s->padding, 2);
+    assert_null(s->extra);
     td_steps_free(s, n);
     assert_int_equal(td_fixture_ops(fx, &ops, &n, &bad, &err), TD_OK);
     assert_int_equal(n, 2);

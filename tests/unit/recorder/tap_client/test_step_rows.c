@@ -256,6 +256,7 @@ static void test_a_prompt_in_pieces(void **state)
 static void test_graphs_are_padded(void **state)
 {
     struct played s;
+    int paddings = 0;
 
     (void)state;
     start(&s);
@@ -263,11 +264,17 @@ static void test_graphs_are_padded(void **state)
     serve(&s, 1, (int[]){5}, (int[]){4}, NULL);
     for (size_t i = 0; i < s.n; i++)
         if (s.step[i].rows <= 8) {
+            const int64_t rows = s.step[i].rows <= 2 ? 2 : s.step[i].rows <= 4 ? 4 : 8;
+
             s.step[i].padded = true;
-            s.step[i].rows = s.step[i].rows <= 2 ? 2 : s.step[i].rows <= 4 ? 4 : 8;
+            s.truth[i].step.padding = (int32_t)(rows - s.step[i].rows);
+            paddings |= s.truth[i].step.n_spans > 1 && rows > s.step[i].rows ? 1 : rows > s.step[i].rows ? 2 : 0;
+            s.step[i].rows = rows;
         }
+    assert_int_equal(paddings, 3);     /* of steps of one request, and of several */
     assert_int_equal(infer(&s), s.n);
     for (size_t i = 0; i < s.n; i++) {
+        assert_int_equal(s.step[i].step.padding, s.truth[i].step.padding);
         assert_int_equal(s.step[i].step.n_spans, s.truth[i].step.n_spans);
         assert_int_equal(s.step[i].step.spans[0].n_rows, s.truth[i].step.spans[0].n_rows);
         assert_int_equal(s.step[i].step.spans[0].first_row, s.truth[i].step.n_spans == 1 ? 0 : -1);
