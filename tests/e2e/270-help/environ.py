@@ -1,6 +1,6 @@
 """environ.py ROOT BIN - is every TD_* variable that the sources read in some help?
 
-A variable is read where its name stands in a string of its own ("TD_LOG"). Those that only our own
+A variable is read where its name stands in a string of its own ("TD_LOG"; "TD_TAP_" is the beginning of many). Those that only our own
 programs and tests set are named below.
 SPDX-License-Identifier: Apache-2.0
 """
@@ -14,7 +14,7 @@ INTERNAL = {
     "TD_DRIVER": "the driver sets it: how the programs are called",
 }
 FOLDERS = ["common", "format", "wire", "model", "kernels", "recorder", "replayer", "differ", "report", "gate", "fixture", "demo/server", "driver"]
-NAMES = re.compile(r'"(TD_[A-Z0-9_]+)(?:=[^"]*)?"|environ(?:\.get\(|\[)["\'](TD_[A-Z0-9_]+)["\']')
+NAMES = re.compile(r'"(TD_[A-Z0-9_]*[A-Z0-9])(?:=[^"]*)?"|environ(?:\.get\(|\[)["\'](TD_[A-Z0-9_]+)["\']')
 
 
 def read_by_sources(root):
