@@ -293,7 +293,7 @@ install: all ## install `tapedeck` and its commands under PREFIX (DESTDIR is hon
 	install -m 755 $(foreach p,$(filter-out tapedeck demo-server,$(PROGRAMS)),$(BIN)/$(p)) $(DESTDIR)$(PREFIX)/libexec/tapedeck/bin
 	install -m 755 $(LIB)/libtapedeck-tap.so $(DESTDIR)$(PREFIX)/libexec/tapedeck/lib
 	$(if $(GPU_LIBS),install -m 644 $(GPU_LIBS) $(DESTDIR)$(PREFIX)/libexec/tapedeck/lib)
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/libexec/tapedeck/kernels/providers $(addprefix kernels/providers/torch_,allspark_ops.py child.py build.py cpu_ops.py gpu_ops.py moe_ops.py own_ops.py scaled_ops.py)
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/libexec/tapedeck/kernels/providers $(wildcard kernels/providers/torch_*.py)
 	install -m 644 fixtures/suites/*.jsonl $(DESTDIR)$(PREFIX)/libexec/tapedeck/fixtures/suites
 	install -m 755 $(BIN)/tapedeck $(DESTDIR)$(PREFIX)/bin
 	$(if $(SHORT_NAMES),for p in record replay differ gate fixture; do ln -sf ../libexec/tapedeck/bin/$$p $(DESTDIR)$(PREFIX)/bin/$$p; done)
