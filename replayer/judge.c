@@ -15,7 +15,7 @@
  * builds score 0.003 to 0.11 over 13 weight types and K 64 to 2048 (tests/unit/data/ggml_make.py), most at small K, where the
  * two or three roundings of a product weigh more than sqrt(K) says: 3.5 / sqrt(32) = 0.6 is the most that K 32 allows.
  * Codes of scaled_quant are right or wrong: tiny is the smallest step between two of them / 128, and the reference has room for the
- * one that is as near (scaled_quant_kind.c). So are those of cache_rows, whose other numbers are copied. */
+ * one that is as near (scaled_quant_kind.c). So are those of cache_rows, whose other numbers are copied, as those of permute_cols. */
 static const struct { const char *kind; enum td_dtype out; struct td_judge_limits lim; } limits[] = {
     {"ggml_mul_mat", TD_DT_F32, {0x1p-24, 0x1p-24, 0x1p-150, 1}},
     {"scaled_quant", TD_DT_I8, {0x1p-24, 0x1p-24, 0x1p-7, 4}},
@@ -26,6 +26,8 @@ static const struct { const char *kind; enum td_dtype out; struct td_judge_limit
     {"cache_rows", TD_DT_F16, {0x1p-40, 0x1p-24, 0x1p-40, 4}},
     {"cache_rows", TD_DT_BF16, {0x1p-40, 0x1p-24, 0x1p-160, 4}},
     {"cache_rows", TD_DT_F32, {0x1p-40, 0x1p-24, 0x1p-160, 4}},
+    {"permute_cols", TD_DT_F16, {0x1p-40, 0x1p-24, 0x1p-40, 4}},
+    {"permute_cols", TD_DT_BF16, {0x1p-40, 0x1p-24, 0x1p-160, 4}},
     {NULL, TD_DT_F16,  {0x1p-11, 0x1p-24, 0x1p-25, 4}},
     {NULL, TD_DT_BF16, {0x1p-8, 0x1p-24, 0x1p-134, 4}},
     {NULL, TD_DT_F32,  {0x1p-24, 0x1p-24, 0x1p-150, 4}},

@@ -53,10 +53,12 @@ class Build(torch_build.Build):
             return MoeScaledMM(self, op)
         if op.kind != "gptq_gemm":
             import torch_beside_ops
+            import torch_layout_ops
 
-            if op.kind not in torch_beside_ops.KINDS:
-                raise Unsupported(f"vLLM's operators run gptq_gemm, moe_gemm, scaled_mm, moe_scaled_mm, gemm, {', '.join(torch_beside_ops.KINDS)} here, no {op.kind}")
-            return torch_beside_ops.KINDS[op.kind](self, op)
+            kinds = {**torch_beside_ops.KINDS, **torch_layout_ops.KINDS}
+            if op.kind not in kinds:
+                raise Unsupported(f"vLLM's operators run gptq_gemm, moe_gemm, scaled_mm, moe_scaled_mm, gemm, {', '.join(kinds)} here, no {op.kind}")
+            return kinds[op.kind](self, op)
         return choose_quantised(self, op)
 
     def renew(self):
@@ -175,10 +177,10 @@ class Plan(torch_build.Plan):
     def call_on_poison(self):
         """Call the operator so that the memory that it allocates for C holds the pattern. torch gives the block that
         was freed last to who asks for its size; where it gives another, that one is held and it is asked again."""
-        torch, out, held = self.build.torch, self.op.out, []
-        dtype = self.build.dtypes[out.dtype]
+        torch, held = self.build.torch, []
+        dtype = self.build.dtypes[self.op.out.dtype]
         for _ in range(8):
-            block = torch.empty(out.shape, dtype=dtype, device="cuda")
+            block = torch.empty(self.result_shape(), dtype=dtype, device="cuda")
             flat = block.view(-1).view(torch.uint8)
             flat.view(-1, len(self.pattern)).copy_(self.pattern)
             where = block.data_ptr()
@@ -188,6 +190,10 @@ class Plan(torch_build.Plan):
                 break
             held.append(result)
         return result
+
+    def result_shape(self):
+        """Of what call() returns."""
+        return self.op.out.shape
 
     def fetch(self):
         out = self.build.tensor(self.op.out)

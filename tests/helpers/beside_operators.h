@@ -28,6 +28,7 @@ static struct {
     float *scales;                     /* [rows] */
     uint16_t *cache;                   /* [blocks, keys and values, block, keys] */
     int64_t *slots;                    /* [rows] */
+    int32_t *perm;                     /* [hidden] */
     void (*wait)(void);                /* for the stream */
     void (*fill)(uint64_t to, int n);  /* with activations */
     fake_torch_call_fn *call;
@@ -175,6 +176,22 @@ static inline void beside_cache(td_torch_value *stack, uint64_t n_args, uint64_t
     memset(stack, 0, n_args * sizeof *stack);
 }
 
+/* permute_cols: its result lies in memory of its own. */
+static inline void beside_permute(td_torch_value *stack, uint64_t n_args, uint64_t n_results)
+{
+    static struct fake_torch_tensor out;
+    const struct fake_torch_tensor *a = (void *)stack[0], *perm = (void *)stack[1];
+
+    (void)n_results;
+    beside.wait();
+    out = *a;
+    out.data = beside.residual;
+    for (int64_t e = 0; e < a->sizes[0] * a->sizes[1]; e++)
+        beside_set(&out, e, beside_get(a, e / a->sizes[1] * a->sizes[1] + ((const int32_t *)perm->data)[e % a->sizes[1]]));
+    memset(stack, 0, n_args * sizeof *stack);
+    stack[0] = (uintptr_t)&out;
+}
+
 #define BESIDE_CACHE "reshape_and_cache_flash(Tensor key, Tensor value, Tensor! key_cache, Tensor! value_cache, Tensor slot_mapping, " \
                      "str kv_cache_dtype, Tensor k_scale, Tensor v_scale) -> ()"
 
@@ -184,6 +201,7 @@ static const struct { const char *schema, *name; td_torch_boxed *fn; } beside_op
     {"silu_and_mul(Tensor! result, Tensor input) -> ()", "silu_and_mul", beside_silu},
     {"rotary_embedding(Tensor positions, Tensor! query, Tensor!? key, int head_size, Tensor cos_sin_cache, bool is_neox, "
      "int rope_dim_offset=0, bool inverse=False) -> ()", "rotary_embedding", beside_rotary},
+    {"permute_cols(Tensor A, Tensor perm) -> Tensor", "permute_cols", beside_permute},
     {"dynamic_scaled_int8_quant(Tensor! result, Tensor input, Tensor! scale, Tensor!? azp) -> ()", "dynamic_scaled_int8_quant", beside_int8},
 };
 
@@ -221,7 +239,9 @@ static inline int beside_open(int (*alloc)(uint64_t *, size_t))
     beside.x = (void *)p, beside.y = (void *)(p += BESIDE_ROWS * BESIDE_HIDDEN * 2), beside.residual = (void *)(p += BESIDE_ROWS * BESIDE_HIDDEN * 2);
     beside.key = (void *)(p += BESIDE_ROWS * BESIDE_HIDDEN * 2), beside.table = (void *)(p += BESIDE_ROWS * BESIDE_HIDDEN * 2);
     beside.positions = (void *)(p += BESIDE_ROWS * BESIDE_HIDDEN * 2), beside.scales = (void *)(p += BESIDE_ROWS * 8);
-    beside.slots = (void *)(p += BESIDE_ROWS * 8);
+    beside.slots = (void *)(p += BESIDE_ROWS * 8), beside.perm = (void *)(p += BESIDE_ROWS * 8);
+    for (int j = 0; j < BESIDE_HIDDEN; j++)
+        beside.perm[j] = (37 * j + 11) % BESIDE_HIDDEN;
     for (int i = 0; i < BESIDE_POSITIONS; i++)
         for (int j = 0; j < BESIDE_HEAD; j++) {
             const double angle = i * pow(10000, -2.0 * (j % (BESIDE_HEAD / 2)) / BESIDE_HEAD);
@@ -280,6 +300,14 @@ static inline int beside_call_norm(int rows, int which)
     return beside.call("_C::rms_norm", "CUDA", stack, 4, 0);
 }
 
+static inline int beside_call_permute(int rows)
+{
+    struct fake_torch_tensor a = beside_tensor(TD_TORCH_F16, rows, BESIDE_HIDDEN, beside.x), perm = beside_tensor(TD_TORCH_I32, BESIDE_HIDDEN, 0, beside.perm);
+    td_torch_value stack[2] = {(uintptr_t)&a, (uintptr_t)&perm};
+
+    return beside.call("_C::permute_cols", "CUDA", stack, 2, 1);
+}
+
 static inline struct fake_torch_tensor beside_heads(int rows, uint16_t *data, int64_t stride)
 {
     return (struct fake_torch_tensor){.ndim = 3, .sizes = {rows, BESIDE_KEYS / BESIDE_HEAD, BESIDE_HEAD}, .strides = {stride, BESIDE_HEAD, 1}, .dtype = TD_TORCH_F16,
@@ -320,7 +348,7 @@ static inline int beside_step(int layer, int rows)
     for (int i = 0; i < rows; i++)
         beside.positions[i] = (7 * i + 3 * layer) % BESIDE_POSITIONS;
     return beside_call_norm(rows, 2 * layer) | beside_call_rotary(rows, layer % 2 == 0) | beside_call_fused(rows, 2 * layer + 1) | beside_call_silu(rows) |
-           beside_call_int8(rows) | beside_call_cache(layer, rows);
+           beside_call_int8(rows) | beside_call_cache(layer, rows) | beside_call_permute(rows);
 }
 
 #endif

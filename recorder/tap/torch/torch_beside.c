@@ -8,6 +8,7 @@
 #include "recorder/tap/torch/torch_arguments.h"
 
 #define MAX_BYTES (1ull << 35)        /* of one dimension less: no product by a size overflows */
+#define MOST_BYTES (1ull << 20)       /* of a result that are recorded */
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
@@ -70,15 +71,17 @@ bool tap_torch_beside_add(struct td_gpu_work *w, const struct tap_torch_role *ro
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
-/* A, which sets m. */
+/* A, or the first tensor, which sets m. */
 static bool read_a(const struct tap_torch_meaning *m, const td_torch_value *stack,
                    struct td_gpu_work *w, td_torch_tensor *a)
 {
     struct tap_torch_tensor t;
     int i = 0;
 
-    while (strcmp(m->row->roles[i].role, "a"))
+    while (i < TAP_TORCH_ROLES && m->row->roles[i].arg && strcmp(m->row->roles[i].role, "a"))
         i++;
+    if (i == TAP_TORCH_ROLES || !m->row->roles[i].arg)
+        i = 0;
     *a = tap_torch_tensor_of(&m->schema->arg[m->role[i]], stack[m->role[i]]);
     if (!tap_torch_read_on_gpu(*a, &t) || t.ndim < 1 || t.sizes[0] > TD_GPU_MAX_SIZE)
         return false;
@@ -176,6 +179,75 @@ static bool read_n(const struct tap_torch_meaning *m, const td_torch_value *stac
     return w->n > 0 && w->n <= TD_GPU_MAX_SIZE;
 }
 
+/* ---- an operator that returns its output ------------------------------------------------------- */
+
+/* What a weight of so many bits is, as products have it. */
+static bool read_weight(const struct tap_torch_meaning *m, struct td_gpu_work *w)
+{
+    const struct td_gpu_operand *scales = &w->op[1];
+
+    if (!m->row->w_bits)
+        return true;
+    w->bits = m->row->w_bits, w->zero_offset = 1;
+    w->group_size = (int)(scales->ndim == 2 && scales->shape[0] && w->k % scales->shape[0] == 0
+                              ? w->k / scales->shape[0]
+                              : 0);
+    return w->group_size && add_attr(w, "k", w->k);
+}
+
+/* How many rows of a weight lead from one that is recorded to the next: an odd number, so that no tile of a kernel is
+ * seen at one place only. */
+static int64_t rows_apart(const struct td_gpu_work *w, uint64_t row_bytes)
+{
+    const uint64_t bytes = (uint64_t)w->k * row_bytes;
+
+    return bytes <= MOST_BYTES ? 1 : (int64_t)((bytes + MOST_BYTES - 1) / MOST_BYTES | 1);
+}
+
+/* The result, which has w->k rows. */
+static bool add_result(const struct tap_torch_meaning *m, const td_torch_value *stack,
+                       struct td_gpu_work *w)
+{
+    struct tap_torch_tensor t;
+    uint64_t row_bytes;
+    int64_t every = 1;
+
+    if (!m->row->returns)
+        return true;
+    w->k = w->m;
+    if (w->n_op == TD_GPU_OPERANDS ||
+        !tap_torch_argument_on_gpu(&m->schema->arg[m->last_of], stack[m->last_of], &t) ||
+        !read_weight(m, w))
+        return false;
+    row_bytes = (uint64_t)w->n * tap_torch_dtype_bytes(t.dtype);
+    if (m->row->w_bits && !add_attr(w, "every", every = rows_apart(w, row_bytes)))
+        return false;
+    w->m = (w->k + every - 1) / every;
+    w->op[w->n_op++] = (struct td_gpu_operand){.role = "c",
+                                               .dtype = tap_torch_dtype_name(t.dtype),
+                                               .use = TD_GPU_OUT,
+                                               .address = TAP_GPU_LATER,
+                                               .ndim = 2,
+                                               .shape = {w->m, w->n},
+                                               .row_stride = every * w->n,
+                                               .bytes = (uint64_t)w->m * row_bytes};
+    return row_bytes && every * w->n <= TD_GPU_MAX_SIZE;
+}
+
+uint64_t tap_torch_beside_result(const struct td_gpu_work *w, td_torch_value result)
+{
+    struct tap_torch_tensor t;
+    const char *dtype;
+
+    if (!tap_torch_read_on_gpu((td_torch_tensor)(uintptr_t)result, &t) || t.ndim != 2 ||
+        t.sizes[0] != w->k || t.sizes[1] != w->n || !tap_torch_is_dense(&t))
+        return 0;
+    dtype = tap_torch_dtype_name(t.dtype);
+    return dtype && !strcmp(dtype, tap_gpu_gemm_output(w)->dtype) ? (uintptr_t)t.data : 0;
+}
+
+/* ---- the call, whole ----------------------------------------------------------------------------- */
+
 enum tap_torch_product tap_torch_beside_read(const struct tap_torch_meaning *m,
                                              const td_torch_value *stack, struct td_gpu_work *w,
                                              td_torch_tensor *a)
@@ -189,8 +261,8 @@ enum tap_torch_product tap_torch_beside_read(const struct tap_torch_meaning *m,
         return TAP_TORCH_UNKNOWN;
     if (!w->m)
         return TAP_TORCH_EMPTY;
-    if (!read_operands(m, stack, w) || !fits_output(w) || !read_attrs(m, stack, w) ||
-        !read_n(m, stack, w))
+    if (!read_operands(m, stack, w) || !read_attrs(m, stack, w) || !read_n(m, stack, w) ||
+        !add_result(m, stack, w) || !fits_output(w))
         return TAP_TORCH_UNKNOWN;
     read_epsilon(m, stack, w);
     w->in_step = !m->row->once_a_step || !tap_gpu_gemm_weights(w);

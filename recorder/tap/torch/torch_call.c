@@ -89,7 +89,7 @@ static void enter_product(struct product *p, const struct tap_torch_operator *o,
     p->launch.context = tap_gpu_context_of(p->launch.stream);
     p->launch.fingerprint = tap_torch_fingerprint_of(tap_gpu_gemm_weights(&p->work));
     p->is_read = true;
-    p->returns_c = m->out < 0 && m->row->does == TAP_TORCH_MULTIPLIES;
+    p->returns_c = m->row->does == TAP_TORCH_MULTIPLIES ? m->out < 0 : m->row->returns;
     p->in_library_call = tap_gpu_set_in_library_call(true);
     p->token = tap_gpu_gate_enter_work(&p->launch, &m->kernel, &p->work);
     if (!p->token)
@@ -111,7 +111,8 @@ static void leave_product(struct product *p)
     if (p->token && tap_gpu_come_in()) {
         before = tap_gpu_error_before();
         if (p->done && p->returns_c)
-            p->launch.output = tap_torch_product_result(&p->work, p->result);
+            p->launch.output = p->work.beside ? tap_torch_beside_result(&p->work, p->result)
+                                              : tap_torch_product_result(&p->work, p->result);
         p->launch.inner = &p->inner;
         tap_gpu_gate_leave(p->token, &p->launch, p->done && (!p->returns_c || p->launch.output));
         tap_gpu_error_restore(before);

@@ -240,6 +240,24 @@ static const struct tap_torch_row rows[] = {
      .layout = "checkpoint",
      .last_of = "input",
      .says = {{"code", 2}}},
+    {.name = "_C::permute_cols",
+     .does = TAP_TORCH_COMPUTES,
+     .roles = {{"A", "a", TD_GPU_IN}, {"perm", "perm", TD_GPU_IN}},
+     .kind = "permute_cols",
+     .layout = "checkpoint",
+     .last_of = "A",
+     .returns = true},
+    {.name = "_C::awq_dequantize",
+     .does = TAP_TORCH_COMPUTES,
+     .roles = {{"_kernel", "qweight", TD_GPU_WEIGHT},
+               {"_scaling_factors", "scales", TD_GPU_WEIGHT},
+               {"_zeros", "qzeros", TD_GPU_WEIGHT}},
+     .kind = "dequantize",
+     .layout = "awq",
+     .last_of = "_scaling_factors",
+     .w_bits = 4,
+     .returns = true,
+     .once_a_step = true},
     {.name = "_C_cache_ops::reshape_and_cache",
      .does = TAP_TORCH_COMPUTES,
      .roles = {{"key", "a", TD_GPU_IN},
@@ -347,7 +365,7 @@ static bool find_outputs(struct tap_torch_meaning *m)
     for (i = 0; i < TAP_TORCH_ROLES && m->row->roles[i].arg; i++)
         if (m->row->roles[i].use == TD_GPU_OUT && !s->arg[m->role[i]].written)
             return false;
-    return !s->n_results && find(s, m->row->last_of, &m->last_of) && is_tensor(s, m->last_of) &&
+    return (m->row->returns ? s->returns_tensor : !s->n_results) && find(s, m->row->last_of, &m->last_of) && is_tensor(s, m->last_of) &&
            find(s, m->row->epsilon, &m->epsilon) && is_float(s, m->epsilon) &&
            find(s, m->row->cache_type, &m->cache_type) && is_text(s, m->cache_type);
 }

@@ -70,7 +70,7 @@ struct tap_torch_row {
                                              operator computes */
     /* Of an operator that COMPUTES: its roles have its outputs, too (TD_GPU_OUT), in the order in which
      * attribute "part" counts them. An argument that is written over what it held has two roles. A
-     * and the first output are always there; others may be None. */
+     * and the first output are always there; others may be None. Without an A, its first role says m. */
     const char *last_of;              /* the tensor whose last dimension is n; NULL: a number is n */
     const char *attr[TAP_TORCH_NUMBERS]; /* the attribute that each of `number` becomes, or "n" */
     struct td_gpu_attr says[TAP_TORCH_SAYS]; /* attributes that every call has */
@@ -78,6 +78,8 @@ struct tap_torch_row {
     const char *epsilon;              /* float: goes into the op as input "eps" */
     const char *cache_type;           /* str: what a cache that it writes into holds, "auto" or "fp8_e4m3". Its
                                          outputs are the rows of that cache which role "slots" names */
+    bool returns;                     /* its one output is its result: [m, n], of the type of last_of. Of one
+                                         that is large, every so many rows are recorded */
     bool once_a_step;                 /* its weights are used once in a step */
     const struct td_own_row *own;     /* what a file of the user's says (--ops), and the members above
                                          do not; NULL: a row of ours */

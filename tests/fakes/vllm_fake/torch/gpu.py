@@ -12,7 +12,7 @@ import types
 
 import numpy
 import torch
-from torch import Tensor, beside, cache, empty, groups_to_rows, misbehave, product, put
+from torch import AWQ_ORDER, Tensor, beside, cache, empty, groups_to_rows, misbehave, nibbles, product, put
 
 
 CAPABILITY = int(os.environ.get("FAKE_CAPABILITY", "90"))
@@ -88,6 +88,26 @@ cuda = types.SimpleNamespace(is_available=lambda: torch.GPU == "1", synchronize=
 
 
 # ---- vLLM's operators ----------------------------------------------------------------------------
+
+def permute_cols(A, perm):
+    how = misbehave_on_gpu(A)
+    assert A.is_contiguous() and A.shape[1] % 8 == 0 and perm.dtype == "int32" and A.dtype in ("float16", "bfloat16")
+    out = empty(A.shape, A.dtype)
+    order = perm.x.copy()
+    if how == "wrong-permute_cols":
+        order[-1] = order[-2]
+    out.x[...] = A.x[:, order]
+    return out
+
+
+def awq_dequantize(_kernel, _scaling_factors, _zeros, split_k_iters, thx, thy):
+    assert split_k_iters == thx == thy == 0 and _scaling_factors.dtype == "float16" and _kernel.shape[0] % 8 == _kernel.shape[1] % 8 == 0
+    how, k = misbehave_on_gpu(_scaling_factors), _kernel.shape[0]
+    q, zero = nibbles(_kernel.x, AWQ_ORDER).astype(float), groups_to_rows(nibbles(_zeros.x, AWQ_ORDER).astype(float), k)
+    out = empty(q.shape, "float16")
+    put(out, (q - zero + (how == "wrong-awq_dequantize")) * groups_to_rows(_scaling_factors.values(), k), how)
+    return out
+
 
 U4, U8, U4B8, U8B128 = 4, 8, 48, 8128            # as in the fake vllm/scalar_type.py
 BITS, MIDDLE = {U4: 4, U4B8: 4, U8: 8, U8B128: 8}, {U4B8: 8, U8B128: 128}
@@ -252,7 +272,7 @@ def cutlass_moe_mm(out_tensors, a_tensors, b_tensors, a_scales, b_scales, expert
         numpy.lib.stride_tricks.as_strided(out_tensors.x, [m * n + 1], [out_tensors.x.itemsize])[-1] = 1
 
 
-OPERATORS = beside.OPERATORS + [rearrange_kn_weight_as_n32k16_order, allspark_w8a16_gemm, cutlass_moe_mm, cutlass_scaled_mm, cutlass_scaled_mm_azp, machete_prepack_B, machete_mm, gptq_marlin_repack, marlin_gemm, gptq_shuffle, gptq_gemm]
+OPERATORS = beside.OPERATORS + [permute_cols, awq_dequantize, rearrange_kn_weight_as_n32k16_order, allspark_w8a16_gemm, cutlass_moe_mm, cutlass_scaled_mm, cutlass_scaled_mm_azp, machete_prepack_B, machete_mm, gptq_marlin_repack, marlin_gemm, gptq_shuffle, gptq_gemm]
 
 
 class Argument:

@@ -190,6 +190,39 @@ static void test_rows_of_a_cache(void **state)
     td_op_ref_release(&ref);
 }
 
+static void test_other_forms_refuse(void **state)
+{
+    static int32_t perm[16];
+    static uint32_t words[32 / 8 * 8];
+    static uint16_t halves[64];
+
+    (void)state;
+    begin("permute_cols", 16);
+    add("a", TD_DT_F16, 2, 16, halves);
+    add("perm", TD_DT_I32, 16, -1, perm);
+    set_out(&t.op, TD_DT_F16, 2, 16);
+    td_op_ref_release(&(struct td_op_ref[]){reference(&t.op)}[0]);
+    REFUSES(perm[3] = 16, TD_EINVAL, "column 16, of 16, is where column 3 comes from");
+    REFUSES(perm[3] = -1, TD_EINVAL, "column -1, of 16");
+    perm[3] = 0;
+    REFUSES(op.attrs[1].value = 8, TD_EINVAL, "rows of 16, n is 8");
+    REFUSES(op.in[0].dtype = TD_DT_F32, TD_EINVAL, "tensor \"a\": expected F16 or BF16");
+    REFUSES(op.in[1].shape[0] = 8, TD_EINVAL, "tensor \"perm\": expected shape [16");
+    begin("dequantize", 8);
+    attr("k", 32), attr("bits", 4), attr("group_size", 32), attr("every", 31);
+    add("qweight", TD_DT_I32, 4, 8, words);
+    add("qzeros", TD_DT_I32, 1, 1, words);
+    add("scales", TD_DT_F16, 1, 8, halves);
+    set_out(&t.op, TD_DT_F16, 2, 8);
+    td_op_ref_release(&(struct td_op_ref[]){reference(&t.op)}[0]);
+    REFUSES(op.attrs[5].value = 16 - 1, TD_EINVAL, "every 15th of 32 rows are not 2");
+    REFUSES(op.attrs[5].value = 0, TD_EINVAL, "attribute every is out of range");
+    REFUSES(op.in[0].shape[0] = 3, TD_EINVAL, "tensor \"qweight\": expected shape [4");
+    REFUSES(op.in[2].data = NULL, TD_EINVAL, "has no data");
+    attr("act_order", 1);
+    REFUSES(op.n_in += 0, TD_EUNSUPPORTED, "does not know act-order here");
+}
+
 /* Rows that no kernel of the field has a defined answer for are left out; the others are judged. */
 static void test_rows_that_are_not_judged(void **state)
 {
@@ -263,6 +296,7 @@ int main(void)
         cmocka_unit_test(test_norms_refuse),          cmocka_unit_test(test_activations_refuse),
         cmocka_unit_test(test_rotary_embeddings_refuse), cmocka_unit_test(test_quantisers_refuse),
         cmocka_unit_test(test_rows_of_a_cache_refuse),  cmocka_unit_test(test_rows_of_a_cache),
+        cmocka_unit_test(test_other_forms_refuse),
         cmocka_unit_test(test_rows_that_are_not_judged), cmocka_unit_test(test_codes_of_8_bits),
     };
 

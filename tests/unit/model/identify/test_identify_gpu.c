@@ -722,6 +722,12 @@ static void awq_is_found(void **state)
     expect_bytes(&r.s, "qzeros", r.w.qzeros, r.w.groups, r.w.n / 8, 4);
     expect_loaded(&r, AWQ, "qweight", "[\"awq-qweight\"]");
     end(&r);
+    as_awq(&r, down[0]);                 /* by awq_dequantize */
+    r.s.kind = "dequantize";
+    assert_int_equal(identify(&r), 0);
+    assert_string_equal(r.s.layer, down[0]);
+    expect_bytes(&r.s, "qweight", r.w.qweight, r.w.k / 8, r.w.n, 4);
+    end(&r);
     as_awq(&r, down[0]);
     r.bytes[2][5] ^= 1;
     assert_int_equal(identify(&r), 0);

@@ -262,6 +262,72 @@ static void test_quantisers(void **state)
     assert_int_equal(read_call(given, &c, &w), TAP_TORCH_UNKNOWN);
 }
 
+/* ---- operators that return their output -------------------------------------------------------------------------------- */
+
+static void test_columns_in_another_order(void **state)
+{
+    const struct tap_torch_meaning *m = meaning_of("_C::permute_cols", "permute_cols(Tensor A, Tensor perm) -> Tensor");
+    struct fake_torch_tensor c;
+    struct td_gpu_work w;
+    struct call call;
+
+    (void)state;
+    memset(&call, 0, sizeof call);
+    give(&call, 0, TD_TORCH_BF16, M, N, N);
+    give(&call, 1, TD_TORCH_I32, N, 0, 1);
+    assert_int_equal(read_call(m, &call, &w), TAP_TORCH_READ);
+    assert_true(w.m == M && w.n == N && w.in_step && w.n_op == 3 && !w.n_attr && !w.bits);
+    is_operand(&w, 1, "perm", TD_GPU_IN, "I32", 1, N, 0, N);
+    assert_true(w.op[2].address == TAP_GPU_LATER && w.op[2].use == TD_GPU_OUT && w.op[2].bytes == M * N * 2 && w.op[2].row_stride == N);
+    c = call.t[0], c.data = gpu + 8192;
+    assert_int_equal(tap_torch_beside_result(&w, (uintptr_t)&c), (uintptr_t)c.data);
+    c.sizes[0]++;
+    assert_int_equal(tap_torch_beside_result(&w, (uintptr_t)&c), 0);
+    c = call.t[0], c.dtype = TD_TORCH_F16;
+    assert_int_equal(tap_torch_beside_result(&w, (uintptr_t)&c), 0);
+    c = call.t[0], c.strides[0]++;
+    assert_int_equal(tap_torch_beside_result(&w, (uintptr_t)&c), 0);
+    call.t[0].sizes[0] = 0;
+    assert_int_equal(read_call(m, &call, &w), TAP_TORCH_EMPTY);
+}
+
+static int64_t attr_of(const struct td_gpu_work *w, const char *name)
+{
+    int i;
+
+    for (i = 0; i < w->n_attr; i++)
+        if (!strcmp(w->attr[i].name, name))
+            return w->attr[i].value;
+    return -1;
+}
+
+/* All of a small weight; of a large one every so many rows, an odd number. */
+static void test_a_weight_that_becomes_floats(void **state)
+{
+    const struct tap_torch_meaning *m = meaning_of("_C::awq_dequantize", "awq_dequantize(Tensor _kernel, Tensor _scaling_factors, Tensor _zeros, SymInt split_k_iters, int thx, int thy) -> Tensor");
+    struct td_gpu_work w;
+    struct call c;
+    int i;
+
+    (void)state;
+    for (i = 0; i < 2; i++) {
+        const int64_t k = i ? 4096 : 128, n = i ? 4096 : 64, every = i ? 33 : 1;
+
+        memset(&c, 0, sizeof c);
+        give(&c, 0, TD_TORCH_I32, k, n / 8, n / 8);
+        give(&c, 1, TD_TORCH_F16, k / 32, n, n);
+        give(&c, 2, TD_TORCH_I32, k / 32, n / 8, n / 8);
+        assert_int_equal(read_call(m, &c, &w), TAP_TORCH_READ);
+        assert_true(w.m == (k + every - 1) / every && w.n == n && w.k == k && w.bits == 4 && w.group_size == 32 && !w.in_step && w.n_op == 4);
+        assert_true(attr_of(&w, "k") == k && attr_of(&w, "every") == every);
+        is_operand(&w, 0, "qweight", TD_GPU_WEIGHT, "I32", 0, k, n / 8, n / 8);
+        assert_string_equal(w.op[3].dtype, "F16");
+        assert_true(w.op[3].address == TAP_GPU_LATER && w.op[3].shape[0] == w.m && w.op[3].row_stride == every * n && w.op[3].bytes == (uint64_t)(w.m * n * 2));
+    }
+    c.t[0].sizes[0] = c.t[1].sizes[0] * 32 + 1;  /* no groups */
+    assert_int_equal(read_call(m, &c, &w), TAP_TORCH_UNKNOWN);
+}
+
 /* ---- rows ------------------------------------------------------------------------------------------------------------ */
 
 /* Only with --all-ops is anything said of a row beside products that does not fit. */
@@ -286,6 +352,8 @@ int main(void)
         cmocka_unit_test(test_a_norm_that_adds),
         cmocka_unit_test(test_a_rotary_embedding),
         cmocka_unit_test(test_quantisers),
+        cmocka_unit_test(test_columns_in_another_order),
+        cmocka_unit_test(test_a_weight_that_becomes_floats),
         cmocka_unit_test(test_rows_that_do_not_fit),
     };
 
