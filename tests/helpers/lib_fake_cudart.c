@@ -16,8 +16,8 @@ int cudaGraphLaunch(void *exec, void *stream);
 /* The executable graph that was launched last. */
 extern void *fake_cudart_launched;
 void *fake_cudart_launched;
-extern int fake_cudart_refuse;         /* so many launches fail */
-int fake_cudart_refuse;
+extern int fake_cudart_refuse, fake_cudart_refuse_update; /* so many launches, and updates, fail */
+int fake_cudart_refuse, fake_cudart_refuse_update;
 
 int cudaStreamBeginCapture(void *stream, int mode)
 {
@@ -51,6 +51,10 @@ int cudaGraphExecDestroy(void *exec)
 
 int cudaGraphExecUpdate(void *exec, void *graph, void *info)
 {
+    if (fake_cudart_refuse_update) {
+        fake_cudart_refuse_update--;
+        return TD_CUDA_INVALID_VALUE;
+    }
     return cuGraphExecUpdate_v2(exec, graph, info);
 }
 

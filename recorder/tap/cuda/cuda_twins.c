@@ -90,22 +90,46 @@ static const struct tap_gpu_capture_follower follower = {capture_begins, capture
 
 /* ---- graphs ---------------------------------------------------------------------------------- */
 
+/* Keep a clone of the graph, which may be gone soon. The lock is held. */
+static void keep_clone(struct tap_cuda_plan *p, void *graph)
+{
+    struct tap_cuda_aside a;
+
+    if (!p->first || p->base || p->twin_state != TAP_CUDA_TWIN_NOT_YET)
+        return;
+    p->twin_state = TAP_CUDA_NO_TWIN;
+    if ((p->flags & TD_CUDA_GRAPH_DEVICE_LAUNCH) || !tap_cuda_step_aside(&a))
+        return;
+    if (tap_cuda_twin_keep(p, graph))
+        p->twin_state = TAP_CUDA_TWIN_NOT_YET;
+    tap_cuda_step_back(&a);
+}
+
 void tap_cuda_twins_instantiated(const void *exec, void *graph, unsigned long long flags)
 {
     struct tap_cuda_plan *p;
-    struct tap_cuda_aside a;
 
     tap_cuda_follow_lock();
     p = tap_cuda_plan_at(TAP_CUDA_EXEC, exec);
-    if (p && p->first && !p->base && p->twin_state == TAP_CUDA_TWIN_NOT_YET) {
+    if (p && !p->base)
         p->flags = flags & ~(unsigned long long)TD_CUDA_GRAPH_UPLOAD;
-        if ((flags & TD_CUDA_GRAPH_DEVICE_LAUNCH) || !tap_cuda_step_aside(&a)) {
-            p->twin_state = TAP_CUDA_NO_TWIN;
-        } else {
-            if (!tap_cuda_twin_keep(p, graph))
-                p->twin_state = TAP_CUDA_NO_TWIN;
-            tap_cuda_step_back(&a);
-        }
+    if (p)
+        keep_clone(p, graph);
+    tap_cuda_follow_unlock();
+}
+
+/* Its twin is instantiated as exec was; how that was is known if it was made of a graph that was
+ * followed. */
+void tap_cuda_twins_update(const void *exec, void *graph)
+{
+    struct tap_cuda_plan *old, *p;
+
+    tap_cuda_follow_lock();
+    old = tap_cuda_plan_at(TAP_CUDA_EXEC, exec);
+    p = tap_cuda_plan_at(TAP_CUDA_GRAPH, graph);
+    if (old && p && p->ended) {
+        p->flags = p->base ? p->flags : old->flags;
+        keep_clone(p, graph);
     }
     tap_cuda_follow_unlock();
 }

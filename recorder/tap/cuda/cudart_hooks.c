@@ -113,7 +113,6 @@ FOLLOWED(cudaGraphMemcpyNodeSetParams, 2, TAP_CUDA_ANY_GRAPH_CHANGED)
 FOLLOWED(cudaGraphMemcpyNodeSetParams1D, 5, TAP_CUDA_ANY_GRAPH_CHANGED)
 FOLLOWED(cudaGraphMemsetNodeSetParams, 2, TAP_CUDA_ANY_GRAPH_CHANGED)
 
-FOLLOWED(cudaGraphExecUpdate, 4, TAP_CUDA_UPDATE)
 FOLLOWED(cudaGraphExecDestroy, 1, TAP_CUDA_EXEC_GONE)
 FOLLOWED(cudaGraphNodeSetEnabled, 3, TAP_CUDA_EXEC_CHANGED)
 FOLLOWED(cudaGraphExecNodeSetParams, 3, TAP_CUDA_EXEC_CHANGED)
@@ -149,6 +148,25 @@ static void instantiated(word exec, word graph, unsigned long long flags)
     if (exec)
         tap_cuda_twins_instantiated(*(void *const *)exec, (void *)graph, flags);
     errno = e;
+}
+
+/* The graph is cloned before the call, since nothing says what is left of it afterwards. Before CUDA 12
+ * there was a fourth argument. */
+TAP_EXPORT int cudaGraphExecUpdate(P4);
+int cudaGraphExecUpdate(P4)
+{
+    static struct tap_symbol s = {.name = "cudaGraphExecUpdate"};
+    int (*real)(P4) = (int (*)(P4))find(&s, __builtin_return_address(0));
+    const bool on = tap_cuda_twins_on();
+    int rc, e = errno;
+
+    if (on)
+        tap_cuda_twins_update((void *)a, (void *)b);
+    errno = e;
+    rc = real ? real(A4) : NOT_FOUND;
+    if (on)
+        after(TAP_CUDA_UPDATE, a, b, rc == 0);
+    return rc;
 }
 
 #define INSTANTIATES(fn, n, flags) \

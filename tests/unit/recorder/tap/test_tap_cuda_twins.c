@@ -160,6 +160,35 @@ static void an_update_is_followed(void **state)
     cudaGraphExecDestroy(second);
 }
 
+/* The same from a graph that was never instantiated, and is gone at once. An update that fails leaves no twin, for what the server's graph is then is not known. */
+static void an_update_from_a_mere_graph_is_followed(void **state)
+{
+    void *exec = capture(4), *other = capture_graph(6);
+    struct bench b;
+
+    (void)state;
+    arm(&b, TAP_MODE_ALL);
+    step(exec, 1);
+    tap_front_cuda.tick();
+    assert_true(step(exec, 2));
+    assert_int_equal(cudaGraphExecUpdate(exec, other, NULL, NULL), 0);
+    assert_int_equal(cudaGraphDestroy(other), 0);
+    assert_false(step(exec, 3));
+    tap_front_cuda.tick();
+    assert_true(step(exec, 4));
+    other = capture_graph(5);
+    *refuse_update = 1;
+    assert_int_not_equal(cudaGraphExecUpdate(exec, other, NULL, NULL), 0);
+    assert_int_equal(cudaGraphDestroy(other), 0);
+    assert_false(step(exec, 5));
+    tap_front_cuda.tick();
+    assert_false(step(exec, 6));
+    disarm(&b);
+    check_ops(&b, b.n_ops - TWIN_LAYERS, 6, 4);
+    bench_close(&b);
+    cudaGraphExecDestroy(exec);
+}
+
 /* Graphs on two streams may run beside each other, and copy to the same memory. */
 static void two_streams_are_refused(void **state)
 {
@@ -193,6 +222,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_graph_changed_by_hand_has_no_twin),
         cmocka_unit_test(a_refused_twin_is_replaced),
         cmocka_unit_test(an_update_is_followed),
+        cmocka_unit_test(an_update_from_a_mere_graph_is_followed),
         cmocka_unit_test(two_streams_are_refused),
     };
 
