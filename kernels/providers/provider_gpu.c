@@ -116,22 +116,9 @@ extern const struct td_gpu_kind td_gpu_kind_gptq, td_gpu_kind_gemm;
 static const struct td_gpu_kind *const kinds[] = {&td_gpu_kind_gptq, &td_gpu_kind_gemm};
 #define N_KINDS (sizeof kinds / sizeof *kinds)
 
-#define NAME_THE_VENV "name the Python of the venv that has the library (--build VENV/bin/python)"
-
-/* Was the op recorded from an operator of torch? */
-static bool is_of_operator(const struct td_op_call *op)
+bool td_gpu_is_of_operator(const struct td_op_call *op)
 {
     return strstr(op->symbol, "::") && !strncmp(op->symbol, "_", 1);
-}
-
-/* Machete's kernel takes a struct of CUTLASS's own, which no file of kernels describes. Another kernel
- * of the same library would be no test of it, unless that one was asked for. */
-static bool needs_its_operator(const struct td_gpu_state *s, const struct td_op_call *op)
-{
-    const char *path = td_gpu_image_path(td_gpu_build_image(s->build));
-    size_t n = strlen(path);
-
-    return !strcmp(op->layout, "machete") && is_of_operator(op) && !s->only[0] && n > 3 && !strcmp(path + n - 3, ".so");
 }
 
 /* Find the op's kind and have it choose what runs it: fills *p. NULL: it can be run; else why not. */
@@ -141,11 +128,6 @@ static const char *choose_kind(struct td_gpu_state *s, const struct td_op_call *
 
     memset(p, 0, sizeof *p);
     p->op = op;
-    if (needs_its_operator(s, op)) {
-        snprintf(s->why, sizeof s->why, "this op was computed by %.60s, whose kernel cannot be launched from a file: " NAME_THE_VENV,
-                 op->symbol);
-        return s->why;
-    }
     for (i = 0; i < N_KINDS; i++)
         if (!strcmp(op->kind, kinds[i]->name)) {
             p->kind = kinds[i];
@@ -156,8 +138,8 @@ static const char *choose_kind(struct td_gpu_state *s, const struct td_op_call *
                           s->driver->name);
     for (i = 0; i < N_KINDS; i++)
         at += (size_t)snprintf(s->why + at, sizeof s->why - at, "%s %s", i ? "," : "", kinds[i]->name);
-    if (is_of_operator(op))
-        snprintf(s->why + at, sizeof s->why - at, ". To run %.60s, " NAME_THE_VENV, op->symbol);
+    if (td_gpu_is_of_operator(op))
+        snprintf(s->why + at, sizeof s->why - at, ". To run %.60s, " TD_GPU_NAME_THE_VENV, op->symbol);
     return s->why;
 }
 

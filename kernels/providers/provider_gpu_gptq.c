@@ -77,6 +77,22 @@ static bool is_first_of_name(const struct td_gpu_adapter *adapter, int i)
     return true;
 }
 
+/* Is it the kernel that the recording names? An operator launches kernels that read its layout. */
+static bool is_recorded(const struct td_op_call *op, const struct td_gpu_adapter *adapter, const char *identifier)
+{
+    return td_gpu_symbol_is(op->symbol, identifier) || (td_gpu_is_of_operator(op) && !strcmp(op->layout, adapter->layout));
+}
+
+/* The library of an operator has kernels of others too. One of these would be no test of the op, unless
+ * it was asked for. */
+static bool needs_its_own(const struct td_gpu_state *s, const struct td_op_call *op)
+{
+    const char *path = td_gpu_image_path(td_gpu_build_image(s->build));
+    size_t n = strlen(path);
+
+    return td_gpu_is_of_operator(op) && !s->only[0] && n > 3 && !strcmp(path + n - 3, ".so");
+}
+
 /* Fill identifier, offers and plan. If the recording names a kernel that the build has, no other is
  * tried, even if that one cannot run the op. */
 static const char *choose_kernel(struct td_gpu_state *s, struct td_gpu_prepared *p)
@@ -87,10 +103,10 @@ static const char *choose_kernel(struct td_gpu_state *s, struct td_gpu_prepared 
     const char *no;
     int pass, i;
 
-    for (pass = 0; pass < 2; pass++)
+    for (pass = 0; pass < (needs_its_own(s, op) ? 1 : 2); pass++)
         for (i = 0; (adapter = td_gpu_adapter_at(i)); i++) {
             const char *dequant = td_gpu_dequant_of(adapter, &p->x), *identifier = dequant ? dequant : adapter->identifier;
-            bool recorded = td_gpu_symbol_is(op->symbol, identifier);
+            bool recorded = is_recorded(op, adapter, identifier);
 
             if (recorded != (pass == 0) || strcmp(adapter->kind, op->kind) ||
                 adapter->bits != p->x.bits || !is_first_of_name(adapter, i) ||
@@ -105,6 +121,9 @@ static const char *choose_kernel(struct td_gpu_state *s, struct td_gpu_prepared 
         }
     if (first[0])
         memcpy(s->why, first, sizeof first);
+    else if (needs_its_own(s, op))
+        snprintf(s->why, sizeof s->why, "this op was computed by %.60s, whose kernel cannot be launched from a file: " TD_GPU_NAME_THE_VENV,
+                 op->symbol);
     else
         snprintf(
             s->why, sizeof s->why,

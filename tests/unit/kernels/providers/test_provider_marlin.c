@@ -185,6 +185,39 @@ static void test_bits_are_those_of_what_ran(void **state)
     gpu->close(s);
 }
 
+/* An op of an operator without launches, as a captured graph gives it: the library's own kernels of
+ * that operator run it, and those of another one do not. */
+static void test_an_operator_is_run_by_its_own_kernels(void **state)
+{
+    static const struct what w = {1, 4, 256, .rounding = "none"};
+    char exllama[4096];
+    void *s = open_build(like), *want;
+    struct td_error err = {0};
+    struct td_op_call op;
+    const char *no;
+
+    (void)state;
+    make(&op, &w);
+    want = copy_of(&op);
+    strcpy(op.symbol, "_C::marlin_gemm");
+    strcpy(op.layout, "marlin");
+    assert_int_equal(run(s, &op, &err), 0);
+    assert_true(worst_of(&op, want) < 2e-3);
+    gpu->close(s);
+
+    s = open_build(beside("tests/helpers/lib_gptq_image.so", exllama));
+    no = gpu->supports(s, &op);
+    assert_non_null(no);
+    assert_non_null(strstr(no, "computed by _C::marlin_gemm"));
+    assert_non_null(strstr(no, "VENV/bin/python"));
+    strcpy(op.symbol, "_C::gptq_gemm");
+    strcpy(op.layout, "exllama");
+    assert_null(gpu->supports(s, &op));
+    gpu->close(s);
+    random_gptq_free(&op);
+    free(want);
+}
+
 static void fails(void *s, struct td_op_call *op, const char *how, int code, const char *because)
 {
     struct td_error err = {0};
@@ -323,7 +356,7 @@ static void test_builds_that_round_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ops_are_right), cmocka_unit_test(test_bits_are_those_of_what_ran), cmocka_unit_test(test_faults_are_sentences),
+        cmocka_unit_test(test_ops_are_right), cmocka_unit_test(test_bits_are_those_of_what_ran), cmocka_unit_test(test_an_operator_is_run_by_its_own_kernels), cmocka_unit_test(test_faults_are_sentences),
         cmocka_unit_test(test_what_it_cannot_do_is_named), cmocka_unit_test(test_too_much_shared_memory_is_refused),
         cmocka_unit_test(test_builds_that_round_nothing),
     };
