@@ -202,7 +202,8 @@ static void try_row_shares(const struct td_weight_fingerprint *p, enum td_dtype 
 }
 
 /* A vocabulary is padded with rows of zeros to a multiple of VOCABULARY before it is divided (vLLM
- * 0.26: model_executor/layers/vocab_parallel_embedding.py). */
+ * 0.26: model_executor/layers/vocab_parallel_embedding.py). Where its own rows are divided without
+ * a rest, the shares are those of try_row_shares. */
 static void try_padded_rows(const struct td_weight_fingerprint *p, enum td_dtype dtype,
                             const struct stack *all, int *found, struct stack *best)
 {
@@ -210,7 +211,7 @@ static void try_padded_rows(const struct td_weight_fingerprint *p, enum td_dtype
     int64_t from;
 
     if (all->layer.n > 1 || padded == all->n || p->rows < 1 || padded % p->rows ||
-        padded / p->rows > TD_RANKS_MAX)
+        padded / p->rows > TD_RANKS_MAX || !(all->n % p->rows))
         return;
     for (from = 0; from < all->n; from += p->rows) {
         struct stack st = *all;

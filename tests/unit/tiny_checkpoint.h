@@ -14,7 +14,7 @@
 #include "common/fs.h"
 #include "model/dtype.h"
 
-enum { TINY_HIDDEN = 64, TINY_FFN = 96, TINY_HEADS = 4, TINY_KV_HEADS = 2, TINY_HEAD_DIM = 16, TINY_VOCAB = 264, TINY_CONTEXT = 64 };
+enum { TINY_HIDDEN = 64, TINY_FFN = 96, TINY_HEADS = 4, TINY_KV_HEADS = 2, TINY_HEAD_DIM = 16, TINY_VOCAB = 264, TINY_ROUTED = 8, TINY_CONTEXT = 64 };
 
 /* 256 byte tokens in GPT-2's order, then 8 special words. */
 static inline void tiny_tokenizer_json(struct td_buf *out)
@@ -142,6 +142,7 @@ static inline int tiny_checkpoint_write(const char *dir, const struct tiny_spoil
     tiny_tensor(&w, "model.layers.0.post_attention_layernorm", ".weight", 'n', TINY_HIDDEN, 0);
     tiny_tensor(&w, "model.norm", ".weight", 'n', TINY_HIDDEN, 0);
     tiny_tensor(&w, "model.embed_tokens", ".weight", 'e', TINY_VOCAB, TINY_HIDDEN);
+    tiny_tensor(&w, "model.layers.0.mlp.router", ".weight", 'e', TINY_ROUTED, TINY_HIDDEN);
     td_buf_adds(&w.header, "}");
     while (w.header.len % 8)
         td_buf_addc(&w.header, ' ');

@@ -425,6 +425,23 @@ static void shares_of_a_vocabulary(void **state)
     td_weight_set_release(&s);
 }
 
+/* A mixture's router has fewer rows than a vocabulary is padded to: it is found once. */
+static void few_rows_are_found_once(void **state)
+{
+    const struct td_st_tensor *t = td_safetensors_find(td_layer_index_checkpoint(layers)->tensors, "model.layers.0.mlp.router.weight");
+    static uint16_t w[TINY_ROUTED * TINY_HIDDEN];
+    struct td_weight_tensor tensor = {
+        .rec = {.role = "w", .dtype = "F16", .ndim = 2, .shape = {TINY_ROUTED, TINY_HIDDEN}, .strides = {TINY_HIDDEN, 1}}, .data = w, .size = sizeof w};
+    struct td_weight_set s = {.kind = "gemm", .layout = "checkpoint", .sent = &tensor, .n_sent = 1, .layers = layers};
+
+    (void)state;
+    memcpy(w, t->data, sizeof w);
+    assert_int_equal(identify(&s), 0);
+    assert_int_equal(s.matches, 1);
+    assert_string_equal(s.layer, "model.layers.0.mlp.router");
+    td_weight_set_release(&s);
+}
+
 /* A rank that has the second half of the inputs. */
 static void shares_of_inputs(void **state)
 {
@@ -452,7 +469,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(packed_layers_are_found), cmocka_unit_test(other_content_has_no_name), cmocka_unit_test(another_layout_stays),
         cmocka_unit_test(lies_are_not_followed),   cmocka_unit_test(embeddings_by_their_fingerprint),
-        cmocka_unit_test(plain_weights_by_their_bytes), cmocka_unit_test(shares_of_a_vocabulary), cmocka_unit_test(shares_of_inputs),
+        cmocka_unit_test(plain_weights_by_their_bytes), cmocka_unit_test(shares_of_a_vocabulary), cmocka_unit_test(few_rows_are_found_once),
+        cmocka_unit_test(shares_of_inputs),
     };
 
     return cmocka_run_group_tests_name("identify_vllm", tests, setup, teardown);
