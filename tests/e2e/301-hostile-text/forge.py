@@ -9,6 +9,7 @@ import sys
 from ctypes import CDLL, Structure, c_char_p, c_size_t, c_uint64
 
 EVIL = "\x1b[2J\x07\x9b31m\u202e\nverdict: pass\n::error::forged\r\x7f"
+SHORT = {"dtype": 11, "role": 11, "layout": 11}  # characters, 14 bytes; longer ones are refused
 KEPT = {"hash", "blob", "role", "dtype", "kind", "phase", "state", "format", "id", "of", "api", "method", "path", "act_rounding",
         "layout", "wall_ns", "mono_ns", "end_wall_ns", "end_mono_ns", "xxh3-128", "request", "how", "isa", "transforms", "checkpoint"}
 
@@ -37,6 +38,8 @@ def poison(v, key=""):
         return {k: x if k in KEPT else poison(x, k) for k, x in v.items()}
     if isinstance(v, list):
         return [poison(x, key) for x in v]
+    if key in SHORT and isinstance(v, str):
+        return EVIL[:SHORT[key]]
     return v[:40] + EVIL if isinstance(v, str) else v
 
 
