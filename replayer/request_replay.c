@@ -346,16 +346,24 @@ static int replay_with_collector(struct td_fixture *fx, struct td_writer *w,
     return rc;
 }
 
-/* Ask for the model by the name that this server has for it. */
+/* Was the text overwritten by --redact? */
+static bool is_stars(const char *text)
+{
+    return *text && !text[strspn(text, "*")];
+}
+
+/* Ask for the model by the name that this server has for it. from : that of the recording, NULL: it is the same;
+ * a request whose name was overwritten asks for it, too */
 static int rename_model(struct td_exchange *xs, size_t n, const char *from, const char *to,
                         struct td_error *err)
 {
     size_t i;
 
     for (i = 0; i < n; i++) {
+        const char *model = td_json_get_str(xs[i].request, "model", "");
         cJSON *name;
 
-        if (strcmp(td_json_get_str(xs[i].request, "model", ""), from) != 0 || !*from)
+        if (!is_stars(model) && (!from || !*from || strcmp(model, from) != 0))
             continue;
         name = cJSON_CreateString(to);
         if (!name || !cJSON_ReplaceItemInObjectCaseSensitive(xs[i].request, "model", name)) {
@@ -384,8 +392,8 @@ int td_request_replay(struct td_fixture *fx, struct td_writer *w,
 
     if (bad)
         td_writer_count(w, "exchanges.broken.frames", (int64_t)bad, 0);
-    if (!rc && opt->served_as)
-        rc = rename_model(xs, n, recorded_model(fx), server->model, err);
+    if (!rc)
+        rc = rename_model(xs, n, opt->served_as ? recorded_model(fx) : NULL, server->model, err);
     if (!rc)
         rc = td_request_plan_make(xs, n, td_fixture_manifest(fx), opt->repeat, opt->speed, &plan,
                                   &stats->plan, err);
