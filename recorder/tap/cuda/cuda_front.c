@@ -90,6 +90,8 @@ static const char *start(void)
     at_work = !why;
     if (!why && (tap_cuda_graphs_on() || tap_cuda_twins_on()))
         tap_cuda_graph_launch_arm();
+    if (!why)
+        tap_cuda_twins_arm();
     tap_gpu_watch_launches(!why);
     if (why)
         return why;

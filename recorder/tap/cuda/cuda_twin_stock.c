@@ -1,16 +1,19 @@
 /* cuda_twin_stock.c - the twins that there are.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "recorder/tap/cuda/cuda_graph_follow.h"
+#include "recorder/tap/cuda/cuda_graph_recent.h"
 #include "recorder/tap/cuda/cuda_twin_make.h"
 #include "recorder/tap/cuda/cuda_twin_memory.h"
 #include "recorder/tap/cuda/cuda_twin_stock.h"
 #include "recorder/tap/gpu/gpu_stage.h"
 
 #define MAKE_NS 20000000LL            /* of one tick, about */
+#define AHEAD_NS 1000000000LL         /* of an arm's beginning, about */
 #define RETRY_NS 1000000000LL         /* how soon a twin that had no room is tried again */
 #define TURN 4u                       /* launches of a twin until that of the next part: a window of
                                        * the sample. Making one takes some ms of the tap's thread */
 
+const void *_Atomic tap_cuda_recent[TAP_CUDA_RECENT];
 int64_t tap_cuda_twin_idle_ns = 5000000000LL;
 
 static struct {
@@ -178,6 +181,32 @@ static void make(struct tap_cuda_plan *p)
 }
 
 /* ---- the tap's thread ------------------------------------------------------------------------ */
+
+static void want_recent(void)
+{
+    struct tap_cuda_plan *p;
+    unsigned i;
+
+    tap_cuda_follow_lock();
+    for (i = 0; i < TAP_CUDA_RECENT; i++) {
+        p = tap_cuda_plan_at(TAP_CUDA_EXEC, atomic_exchange(&tap_cuda_recent[i], NULL));
+        if (p && p->first)
+            tap_cuda_twin_want(p);
+    }
+    tap_cuda_follow_unlock();
+}
+
+void tap_cuda_twin_stock_ahead(void)
+{
+    const int64_t until = tap_now() + AHEAD_NS;
+    uint32_t before;
+
+    want_recent();
+    do {
+        before = atomic_load(&stock.wanted);
+        tap_cuda_twin_stock_make();
+    } while (atomic_load(&stock.wanted) && atomic_load(&stock.wanted) != before && tap_now() < until);
+}
 
 void tap_cuda_twin_stock_make(void)
 {

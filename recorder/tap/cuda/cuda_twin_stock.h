@@ -2,7 +2,7 @@
  * again.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A twin is wanted once its graph is launched while the tap is armed. Where the bound of
+ * A twin is wanted once its graph is launched while the tap is armed, or was launched shortly before. Where the bound of
  * cuda_twin_memory.h is reached, the twin goes whose graph has not been launched for longest, if that
  * is some seconds ago. If there is none, the graph has no twin for now: its launches are counted
  * (TAP_GRAPHS_NO_ROOM), and it is tried again a second later. */
@@ -26,6 +26,9 @@ void tap_cuda_twin_destroy(struct tap_cuda_plan *p);
 void tap_cuda_twin_forget_plan(const struct tap_cuda_plan *p);
 
 /* ---- the tap's thread ------------------------------------------------------------------------ */
+/* An arm begins, and no call is recorded yet: make twins of the graphs that were launched lately, for
+ * a second at most. */
+void tap_cuda_twin_stock_ahead(void);
 void tap_cuda_twin_stock_make(void);  /* the twins that are wanted, some at a time */
 bool tap_cuda_twin_stock_wants(void); /* there is one to make */
 bool tap_cuda_twin_stock_lacks(void); /* and its graph has none meanwhile; any thread */

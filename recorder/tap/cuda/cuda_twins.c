@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "recorder/tap/cuda/cuda_graph_launch.h"
+#include "recorder/tap/cuda/cuda_graph_recent.h"
 #include "recorder/tap/cuda/cuda_twin_make.h"
 #include "recorder/tap/cuda/cuda_twin_memory.h"
 #include "recorder/tap/cuda/cuda_twin_stock.h"
@@ -235,6 +236,7 @@ int tap_cuda_twins_launch(void *exec, void *stream, tap_cuda_launch_fn *launch)
         tap_cuda_graph_launch_note(exec, stream); /* a graph in a graph */
         return launch(exec, stream);
     }
+    tap_cuda_graph_recent_note(exec);
     if (!tap_armed() || !tap_gpu_come_in())
         return launch(exec, stream);
     errno = e;
@@ -260,6 +262,12 @@ const char *tap_cuda_twins_open(void)
     tap_gpu_captures_follow(&follower);
     atomic_store(&on, true);
     return NULL;
+}
+
+void tap_cuda_twins_arm(void)
+{
+    if (tap_cuda_twins_on())
+        tap_cuda_twin_stock_ahead();
 }
 
 void tap_cuda_twins_tick(void)

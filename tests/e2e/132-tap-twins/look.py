@@ -15,10 +15,10 @@ count = fixture.count
 inputs = {t["blob"] for op in fixture.ops for t in op["in"] if t["role"] == "a"}
 assert len(inputs) == len(fixture.ops)
 print("no two ops have the same activations")
-assert count("launches.graphs") == count("launches.graphs_read") > len(fixture.steps)
+assert count("launches.graphs") == count("launches.graphs_read") >= len(fixture.steps)
 if share:
     assert 0 < len(fixture.steps) < count("steps.seen")
 else:
-    # the tap's thread needs some milliseconds for a twin, more on a machine that is busy
-    assert len(fixture.steps) + count("steps.dropped.graph") == count("steps.seen") < 3 * len(fixture.steps)
-    print("only the first steps of a size were not recorded")
+    # all of them ran before, in the timed phase
+    assert len(fixture.steps) == count("steps.seen") and not count("steps.dropped.graph")
+    print("every step was recorded, the first one too")

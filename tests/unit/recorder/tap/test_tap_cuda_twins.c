@@ -4,17 +4,14 @@
 
 /* ---- tests --------------------------------------------------------------------------------------------------------- */
 
-/* Asleep, and in a step before there is a twin, the server's own graph runs; then the twin, which is gone when the tap is disarmed. */
+/* In a step before there is a twin the server's own graph runs; then the twin, which is gone when the tap is disarmed. */
 static void a_step_runs_from_the_twin(void **state)
 {
     void *exec = capture(4);
-    uint64_t destroyed, gathers;
+    uint64_t destroyed;
     struct bench b;
 
     (void)state;
-    gathers = say->calls("td_gather");
-    assert_false(step(exec, 1));       /* asleep */
-    assert_int_equal(say->calls("td_gather"), gathers);
     arm(&b, TAP_MODE_ALL);
     assert_false(step(exec, 2));       /* there is no twin yet */
     tap_front_cuda.tick();
@@ -31,6 +28,30 @@ static void a_step_runs_from_the_twin(void **state)
     assert_int_equal(ledger(&b, "launches.graphs"), 3);
     assert_int_equal(ledger(&b, "launches.graphs_read"), 3);
     assert_int_equal(ledger(&b, "ops.dropped.graph"), TWIN_LAYERS);
+    bench_close(&b);
+    assert_int_equal(cudaGraphExecDestroy(exec), 0);
+}
+
+/* A graph that ran while the tap slept, from the server's own, has its twin when an arm begins; one that is gone by then has none. */
+static void an_arm_begins_with_twins_of_what_ran(void **state)
+{
+    void *exec = capture(4), *gone = capture(2);
+    uint64_t gathers = say->calls("td_gather");
+    struct bench b;
+
+    (void)state;
+    assert_false(step(exec, 1));
+    assert_false(step(gone, 1));
+    assert_int_equal(say->calls("td_gather"), gathers);
+    assert_int_equal(cudaGraphExecDestroy(gone), 0);
+    arm(&b, TAP_MODE_ALL);
+    assert_true(step(exec, 2));
+    assert_true(step(exec, 3));
+    disarm(&b);
+    assert_int_equal(b.n_ops, 2 * TWIN_LAYERS);
+    check_ops(&b, TWIN_LAYERS, 4, 3);
+    assert_int_equal(ledger(&b, "ops.dropped.graph"), 0);
+    assert_int_equal(ledger(&b, "twins.made"), 1);
     bench_close(&b);
     assert_int_equal(cudaGraphExecDestroy(exec), 0);
 }
@@ -216,7 +237,7 @@ static void two_streams_are_refused(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_step_runs_from_the_twin),
+        cmocka_unit_test(a_step_runs_from_the_twin), cmocka_unit_test(an_arm_begins_with_twins_of_what_ran),
         cmocka_unit_test(a_twin_dies_with_its_original),
         cmocka_unit_test(pieces_of_a_step_go_together),
         cmocka_unit_test(a_graph_changed_by_hand_has_no_twin),
