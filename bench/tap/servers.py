@@ -97,10 +97,11 @@ def vllm(folder, model, tap):
 
 
 def vllm_gpu(python, model, tap):
-    """python : imports vllm, with a GPU; as tests/live/vllm_gpu.sh serves it: eager, GPTQ by exllama's kernels. GRAPHS=1: with CUDA graphs."""
+    """python : imports vllm, with a GPU; as tests/live/vllm_gpu.sh serves it: eager, GPTQ by exllama's kernels. GRAPHS=1: with CUDA graphs. BACKEND=NAME: vLLM's --linear-backend
+    ("auto": what it chooses itself)."""
     env = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "VLLM_HOST_IP": "127.0.0.1",
            "VLLM_USE_FLASHINFER_SAMPLER": "0", "CUDA_INJECTION64_PATH": tap}
     graphs = [] if os.environ.get("GRAPHS") else ["--enforce-eager"]
     return Server([python, "-m", "vllm.entrypoints.cli.main", "serve", model, "--host", "127.0.0.1", "--port", "PORT", "--served-model-name", "m",
                    "--dtype", "half", "--max-model-len", "2048", "--gpu-memory-utilization", "0.3", "--kv-cache-memory-bytes", "1073741824",
-                   "--no-enable-prefix-caching", "--max-num-seqs", "16", "--seed", "0", "--linear-backend", "exllama", *graphs], tap, 128, env, 300)
+                   "--no-enable-prefix-caching", "--max-num-seqs", "16", "--seed", "0", "--linear-backend", os.environ.get("BACKEND", "exllama"), *graphs], tap, 128, env, 300)

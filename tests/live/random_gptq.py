@@ -18,6 +18,8 @@ products in float16 before it multiplies by the scale overflows there, others do
 one. --eight FORM: 8-bit weights whose activations are quantised too: tensor, block (FP8, a scale for
 the tensor, for blocks of 128), static (as tensor; the activations' scale is in the checkpoint), channel (FP8, compressed-tensors), int8, int8-azp (INT8,
 compressed-tensors; with zero points of activations). --fine: scales have all bits of float16, so that their product with a zero point is rounded.
+--same-layers: each layer has the numbers of the first, which a large model is soon made of; whose
+weights are whose cannot be told then.
 Sizes: --group 128 (-1: all of k), --hidden 1024, --ffn 2816, --layers 4; --seed 1.
 SPDX-License-Identifier: Apache-2.0
 """
@@ -137,6 +139,9 @@ def weights(a, rng):
     if a.experts:
         sizes = {name: size for name, size in sizes.items() if not name.startswith("mlp")}
     for i in range(a.layers):
+        if i and a.same_layers:
+            out.update({name.replace(".0.", f".{i}.", 1): v for name, v in out.items() if name.startswith("model.layers.0.")})
+            continue
         orders = {}
         if a.experts:
             out.update(experts(a, rng, f"model.layers.{i}.block_sparse_moe"))
@@ -175,7 +180,7 @@ def main():
     for name, value in (("bits", 4), ("group", 128), ("hidden", 1024), ("ffn", 2816), ("layers", 4), ("seed", 1), ("rescale", 1), ("experts", 0)):
         p.add_argument("--" + name, type=int, default=value)
     p.add_argument("--eight", choices=("tensor", "static", "block", "channel", "int8", "int8-azp"))
-    for name in ("bias", "awq", "act-order", "fine"):
+    for name in ("bias", "awq", "act-order", "fine", "same-layers"):
         p.add_argument("--" + name, action="store_true")
     a = p.parse_args()
     if a.rescale not in [1 << i for i in range(11)]:

@@ -65,6 +65,8 @@
 #             replayed
 #   cost      after model: the cost of the tap, its modes switched inside one server (bench/tap);
 #             six minutes at a time until all ROUNDS (120) are there
+#   twin-cost the same at vLLM's defaults, with twins of its CUDA graphs: a small model, and the sizes of
+#             one of 8B (LAYERS=8; BENCH_SECONDS=240 for each)
 #   start     what the sleeping tap adds to a server's start, and takes of the GPU: an 8B model's sizes
 #             (LAYERS=8), PAIRS=3 starts without and with it
 # Environment: PYTHON, an interpreter that can import vllm (default python3); TD_GPU_PORT (default

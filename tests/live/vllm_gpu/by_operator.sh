@@ -129,7 +129,7 @@ operator_form() {
     "$PYTHON" "$HERE/random_gptq.py" "$WORK/model-$name" "${@:3}" || { wrong "$name: no model"; return; }
     record_server "$name" "model-$name" ${EAGER---enforce-eager} ${BACKEND:+--linear-backend "$BACKEND"} || return
     "$BIN/fixture" show "$WORK/$name" ledger | grep -E 'ops|launches' | tee -a "$WORK/table.txt"
-    "$BIN/fixture" ops "$WORK/$name" --json | "$PYTHON" "$HERE/operator_ops.py" "$WORK/$name" "_C::$operator" 4 2>&1 | tee -a "$WORK/table.txt"
+    "$BIN/fixture" ops "$WORK/$name" --json | "$PYTHON" "$HERE/operator_ops.py" "$WORK/$name" "_C::$operator" 4 $([ "${EAGER-eager}" ] || echo graphs) 2>&1 | tee -a "$WORK/table.txt"
     [ "${PIPESTATUS[1]}" = 0 ] || wrong "$name"
     expect 0 "$name-itself" gate "$WORK/$name" "${judge[@]}"
     grep -E 'bit-equal|largest|worst' "$WORK/$name-itself.txt" | head -n 4 | tee -a "$WORK/table.txt"

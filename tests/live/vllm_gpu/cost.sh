@@ -16,3 +16,21 @@ stage_cost() {
     PYTHON=$PYTHON MODEL=$WORK/model4 BIN=$BIN LIB=$LIB STREAMS=1 BENCH_SECONDS=${BENCH_SECONDS:-360} BENCH_KEEP=${BENCH_KEEP:-$WORK/cost} \
         bash "$ROOT/bench/tap/run.sh" vllm_gpu "${ROUNDS:-120}" | tee -a "$WORK/table.txt"
 }
+
+# What twins cost a vLLM at its defaults: a small model, the worst case, and the sizes of one of 8B
+# (LAYERS=8 of them). ONE=small or large: that alone
+stage_twin-cost() {
+    local model seconds=${BENCH_SECONDS:-240}
+    for model in ${ONE:-small large}; do
+        if [ $model = small ]; then
+            set -- --layers 4
+        else
+            set -- --hidden 4096 --ffn 14336 --layers "${LAYERS:-8}" --same-layers
+        fi
+        [ -e "$WORK/model-$model/config.json" ] || "$PYTHON" "$HERE/random_gptq.py" "$WORK/model-$model" "$@" || { wrong "twin-cost: no model"; return; }
+        say "twin-cost: $model"
+        TD_TAP_TWINS=1 GRAPHS=1 BACKEND=auto PYTHON=$PYTHON MODEL=$WORK/model-$model BIN=$BIN LIB=$LIB STREAMS=1 BENCH_SECONDS=$seconds \
+            BENCH_KEEP=${BENCH_KEEP:-$WORK/twin-cost}/$model MODES="asleep again,sample,everything" \
+            bash "$ROOT/bench/tap/run.sh" vllm_gpu "${ROUNDS:-120}" 2>&1 | tee -a "$WORK/table.txt"
+    done
+}
