@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "recorder/tap/cuda/cuda_graph_follow.h"
 #include "recorder/tap/cuda/cuda_graph_launch.h"
+#include "recorder/tap/gpu/flight_trigger.h"
 #include "recorder/tap/gpu/gpu_gate.h"
 #include "recorder/tap/gpu/gpu_queue.h"
 
@@ -94,7 +95,7 @@ bool tap_cuda_graph_launch_is_recorded(struct tap_cuda_graph_launch *l, bool can
     first.context = l->context;
     first.uncopied = !can_copy;
     l->noted = true;
-    return tap_gpu_gate_note_work(&first, &s->work);
+    return tap_gpu_gate_note_work(&first, &s->work) || tap_flight_is_on();
 }
 
 static bool has_slot(const struct tap_cuda_graph_launch *l, const struct tap_cuda_captured *s)

@@ -26,7 +26,8 @@ struct tap_cuda_graph_launch {
 void tap_cuda_graph_launch_note(const void *exec, void *stream);
 /* Look up the plan, which stays until end. */
 void tap_cuda_graph_launch_begin(struct tap_cuda_graph_launch *l, const void *exec);
-/* Before the launch: is the step to which it belongs recorded? Not where two streams were seen.
+/* Before the launch: is the step to which it belongs recorded, or in the flight recorder's ring? Not
+ * where two streams were seen.
  *   can_copy : there is a graph that would copy its operands */
 bool tap_cuda_graph_launch_is_recorded(struct tap_cuda_graph_launch *l, bool can_copy);
 /* After it: count the graph's launches, and record what they computed, or why not.

@@ -235,12 +235,28 @@ static bool add_copy(struct tap_gpu_copies *c, uint64_t at, uint64_t from, uint6
            tap_gpu_copies_add(c, flight.device + at, from, rows, row_bytes, pitch, stream);
 }
 
-static bool add_operand_copy(struct tap_gpu_copies *c, uint64_t at, const struct td_gpu_operand *o,
-                         void *stream)
-{
-    uint64_t rows = tap_gpu_operand_rows(o);
+/* Where an operand lies, and how far its rows are apart: in the server's memory, or in the copy that a
+ * graph made of it. */
+struct source { uint64_t address, pitch; };
 
-    return add_copy(c, at, o->address, rows, o->bytes / rows, tap_gpu_operand_pitch(o), stream);
+static struct source source_of(const struct tap_flight_launch *f, int operand)
+{
+    const struct td_gpu_operand *o = &f->e.work.op[operand];
+
+    if (!f->e.launch.slot)
+        return (struct source){o->address, tap_gpu_operand_pitch(o)};
+    return (struct source){f->e.launch.slot + tap_gpu_gemm_slot_offset(&f->e.work, operand),
+                           o->bytes / tap_gpu_operand_rows(o)};
+}
+
+static bool add_operand_copy(struct tap_gpu_copies *c, const struct tap_flight_launch *f, int operand,
+                             void *stream)
+{
+    const struct td_gpu_operand *o = &f->e.work.op[operand];
+    const struct source from = source_of(f, operand);
+    const uint64_t rows = tap_gpu_operand_rows(o);
+
+    return add_copy(c, f->e.op_at[operand], from.address, rows, o->bytes / rows, from.pitch, stream);
 }
 
 static bool copy_sample(struct tap_gpu_copies *c, struct tap_flight_launch *f, void *stream)
@@ -259,7 +275,8 @@ static bool copy_sample(struct tap_gpu_copies *c, struct tap_flight_launch *f, v
     return f->e.sample_at != TAP_GPU_FULL;
 }
 
-/* Reserve room for inputs and output, and copy the inputs. */
+/* Reserve room for inputs and output, and copy the inputs; those of a graph come afterwards, since
+ * they are copied by its launch. */
 static bool copy_inputs(struct tap_flight_launch *f, void *stream)
 {
     struct tap_gpu_copies c = {.n = 0};
@@ -274,10 +291,25 @@ static bool copy_inputs(struct tap_flight_launch *f, void *stream)
             continue;
         f->e.op_at[i] = reserve_bytes(o->bytes, f->stream, f->e.joins);
         if (f->e.op_at[i] == TAP_GPU_FULL ||
-            (o->use == TD_GPU_IN && !add_operand_copy(&c, f->e.op_at[i], o, stream)))
+            (o->use == TD_GPU_IN && !f->e.launch.slot && !add_operand_copy(&c, f, i, stream)))
             return false;
     }
     return tap_gpu_copies_launch(&c, stream);
+}
+
+/* Copy the output, and what copy_inputs() left. */
+static bool copy_outputs(struct tap_gpu_copies *c, const struct tap_flight_launch *f, void *stream)
+{
+    int i;
+
+    for (i = 0; i < f->e.work.n_op; i++) {
+        const struct td_gpu_operand *o = &f->e.work.op[i];
+
+        if (tap_gpu_operand_is_copied(o) && (o->use != TD_GPU_IN || f->e.launch.slot) &&
+            !add_operand_copy(c, f, i, stream))
+            return false;
+    }
+    return true;
 }
 
 /* How many bytes of each row of an output are checked. */
@@ -337,14 +369,15 @@ bool tap_flight_ring_enter(const struct tap_gpu_launch *l, uint64_t stream,
 static bool put_check(struct tap_gpu_copies *c, const struct tap_flight_launch *f, void *stream)
 {
     const struct td_gpu_operand *o = tap_gpu_gemm_output(&f->e.work);
+    const struct source c_at = source_of(f, (int)(o - f->e.work.op));
     uint64_t rows = tap_gpu_operand_rows(o), row = o->bytes / rows, width = check_width(o),
              from = row > width ? flight.turn++ % (row / width) * width : 0;
     struct tap_gpu_entry *e = tap_gpu_queue_place(0);
     uint64_t at = tap_gpu_stage_reserve(rows * width);
 
     if (at == TAP_GPU_FULL ||
-        !tap_gpu_copies_add(c, tap_gpu_stage_address(at), o->address + from, rows, width,
-                            tap_gpu_operand_pitch(o), stream) ||
+        !tap_gpu_copies_add(c, tap_gpu_stage_address(at), c_at.address + from, rows, width,
+                            c_at.pitch, stream) ||
         !tap_gpu_copies_launch(c, stream) || !tap_gpu_stage_mark(stream))
         return false;
     memset(e, 0, sizeof *e);
@@ -360,19 +393,16 @@ static bool put_check(struct tap_gpu_copies *c, const struct tap_flight_launch *
 bool tap_flight_ring_leave(const struct tap_gpu_launch *l, bool ok)
 {
     struct tap_flight_launch *f = &flight.entries[flight.next % ENTRIES];
-    const struct td_gpu_operand *o;
     struct flight_step *s = step_of(f);
     struct tap_gpu_copies c = {.n = 0};
 
     tap_gpu_gemm_set_output(&f->e.work, l);
-    o = tap_gpu_gemm_output(&f->e.work);
     f->end = flight.head;
     f->e.batch = tap_gpu_stage_batch();
     flight.next++;
     if (s)
         s->launches++;
-    if (ok && add_operand_copy(&c, f->e.op_at[o - f->e.work.op], o, l->stream) &&
-        put_check(&c, f, l->stream)) {
+    if (ok && copy_outputs(&c, f, l->stream) && put_check(&c, f, l->stream)) {
         if (tap_gpu_stage_waiting() >= TAP_GPU_BATCH_BYTES)
             tap_gpu_stage_hand_over();
         return true;

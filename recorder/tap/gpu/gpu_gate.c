@@ -133,7 +133,7 @@ static enum tap_count decide(const struct tap_gpu_launch *l, bool joined)
 static bool may_enter_flight_ring(const struct tap_gpu_launch *l, uint64_t stream,
                                   const struct td_gpu_work *w, bool joined)
 {
-    return tap_flight_is_on() && !w->beside && !l->slot && !l->uncopied && stream &&
+    return tap_flight_is_on() && !w->beside && !l->uncopied && stream &&
            gate.steps.doing != TAP_UNDECIDED &&
            tap_gpu_stage_is_for(l->context) && (!joined || gate.last.in_flight_ring) &&
            tap_gpu_stage_use_stream(stream);

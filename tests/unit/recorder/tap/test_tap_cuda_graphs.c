@@ -13,6 +13,7 @@
 #include "fake_gpu.h"
 #include "tap_bench.h"
 #include "recorder/tap/core/tap.h"
+#include "recorder/tap/gpu/flight_trigger.h"
 
 #define ARENA_MIB "1"
 
@@ -473,6 +474,42 @@ static void a_capture_while_armed(void **state)
     cu.graph_exec_destroy(exec);
 }
 
+/* The flight recorder takes what a graph has copied to its slots: two passes are in the sample, the others fly. */
+static void what_the_sample_leaves_out_flies(void **state)
+{
+    void *exec = capture(0, LAYERS, 1);
+    struct bench b;
+    unsigned p;
+    int i;
+
+    (void)state;
+    bench_open(&b, TAP_MODE_SAMPLE);
+    tap_plan.percent_ppm = 1;
+    tap_plan.flight_bytes = 1 << 20;
+    b.l.mode.flight_mib = 1;
+    pthread_mutex_init(&b.l.lock, NULL);
+    assert_null(tap_front_cuda.start());
+    for (p = 1; p <= 5; p++)
+        pass(exec, 1, p);
+    assert_true(tap_flight_trigger(TAP_DUMP_SIGNAL));
+    for (i = 0; i < 15; i++) {
+        usleep(20000);
+        tap_front_cuda.tick();
+        while (client_drain(&b.l, b.lk))
+            ;
+    }
+    tap_plan.flight_bytes = 0;
+    disarm(&b);
+    assert_int_equal(b.n_ops, 5 * LAYERS);
+    assert_int_equal(ledger(&b, "ops.dropped.flight"), 0);
+    for (i = 0; i < 5 * LAYERS; i++) {
+        assert_true(in_graph(&b.ops[i]));
+        assert_true((td_json_get_str(b.ops[i].extra, "flight", NULL) != NULL) == (i >= 2 * LAYERS));
+        check_op(&b, &b.ops[i], i % LAYERS, 1, (unsigned)(i / LAYERS) + 1);
+    }
+    bench_close(&b);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -489,6 +526,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_graph_in_a_graph_is_counted),
         cmocka_unit_test(other_forms_are_counted),
         cmocka_unit_test(a_capture_while_armed),
+        cmocka_unit_test(what_the_sample_leaves_out_flies),
     };
 
     (void)argc;
