@@ -88,6 +88,11 @@ static void add_row(cJSON *rows, const struct td_own_row *from)
         cJSON_AddStringToObject(row, "type", from->type);
     add_number(row, "bits", &from->bits);
     add_number(row, "group_size", &from->group_size);
+    add_number(row, "top_k", &from->top_k);
+    add_number(row, "block_size", &from->block_size);
+    add_number(row, "mul_topk_weights", &from->mul_topk_weights);
+    if (from->kind->routed)
+        cJSON_AddNumberToObject(row, "round_topk_weights", (double)from->round_topk_weights.value);
     fixed = cJSON_AddArrayToObject(row, "fixed");
     for (i = 0; i < from->n_fixed; i++)
         add_fixed(fixed, &from->fixed[i]);

@@ -5,6 +5,10 @@
 #include <stddef.h>
 #include <string.h>
 
+#define ROUNDINGS_OF_WEIGHTS                                                                      \
+    "weight", "weight-f16", "weight-bf16", "bias-after", "weight+bias-after", "weight-f16+bias-after", \
+        "weight-bf16+bias-after"
+
 /* Layouts: nk and kn, a row of W for each output or for each input; gptq, as a GPTQ checkpoint. */
 static const struct td_own_kind kinds[] = {
     {.name = "gemm",
@@ -16,9 +20,17 @@ static const struct td_own_kind kinds[] = {
      .roles = {"a", "qweight", "scales", "qzeros", "g_idx", "bias"},
      .n_needed = 3,
      .layouts = {"gptq", "unknown"},
-     .roundings = {"none", "weight", "weight-f16", "weight-bf16", "uint8-token", "bias-after",
-                   "weight+bias-after", "weight-f16+bias-after", "weight-bf16+bias-after"},
+     .roundings = {"none", "uint8-token", ROUNDINGS_OF_WEIGHTS},
      .quantised = true},
+    {.name = "moe_gemm",
+     .roles = {"a", "qweight", "scales", "sorted_token_ids", "expert_ids", "num_tokens_post_padded",
+               "topk_weights", "qzeros", "g_idx", "bias"},
+     .n_needed = 6,
+     .layouts = {"gptq", "unknown"},
+     .roundings = {"none", ROUNDINGS_OF_WEIGHTS},
+     .quantised = true,
+     .of_the_call = {"sorted_token_ids", "expert_ids", "num_tokens_post_padded", "topk_weights"},
+     .routed = true},
     {.name = "scaled_mm",
      .roles = {"a", "w", "a_scales", "w_scales", "azp_adj", "azp", "bias"},
      .n_needed = 4,

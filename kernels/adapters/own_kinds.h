@@ -7,7 +7,7 @@
 
 #pragma GCC visibility push(hidden)
 
-#define TD_OWN_ROLES 7
+#define TD_OWN_ROLES 10
 
 /* What a section may say of a kind of op, in the words of docs/format.md. Lists end with NULL, and
  * their first word is the default. */
@@ -18,7 +18,9 @@ struct td_own_kind {
     const char *layouts[4];           /* how W lies */
     const char *roundings[10];
     bool quantised;                   /* bits, group_size and zero_offset */
-    const char *of_the_call[3];       /* inputs beside A that differ from call to call */
+    const char *of_the_call[5];       /* inputs beside A that differ from call to call */
+    bool routed;                      /* rows of A go to experts: top_k, block_size, mul_topk_weights and
+                                         round_topk_weights; no kernel is described */
     bool eight_bits;                  /* A has 8 bits: the type of a C that is returned must be said,
                                          and no kernel is described */
 };

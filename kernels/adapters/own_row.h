@@ -36,6 +36,8 @@ struct td_own_row {
     const char *layout, *rounding;    /* static. Rounding "weight": to the type of A */
     struct td_own_number bits, group_size, zero_offset; /* without group_size: as the rows of the
                                                            scales say */
+    struct td_own_number top_k, block_size, mul_topk_weights, round_topk_weights; /* of a routed kind; without
+                                         mul_topk_weights: 1 where topk_weights are there */
     /* Of an operator: */
     char arg[TD_OWN_ROLES][TD_OWN_WORD]; /* by role of the kind; "": not given */
     char out[TD_OWN_WORD];            /* the argument that it writes C to; "": it returns C */
@@ -47,6 +49,10 @@ struct td_own_row {
     struct td_own_param param[TD_GPU_PARAMS]; int n_params; /* name "-": not read */
 };
 
-struct td_own_error { int line; char text[240]; }; /* line 0: of the whole file */
+/* All names of arguments of an operator that the row has, "" where it has none. */
+#define TD_OWN_ARGUMENTS (TD_OWN_ROLES + TD_OWN_FIXED + 6)
+int td_own_row_arguments(const struct td_own_row *row, const char *name[TD_OWN_ARGUMENTS]);
+
+struct td_own_error { int line; char text[400]; }; /* line 0: of the whole file */
 
 #endif

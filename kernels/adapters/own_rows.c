@@ -56,7 +56,7 @@ static bool check_kernel(const struct td_own_row *row, struct td_own_error *err)
     static const char *const always[] = {"c", "m", "n", "k"};
     int i;
 
-    if (row->kind->eight_bits)
+    if (row->kind->eight_bits || row->kind->routed)
         return td_own_fail(err, "a kernel cannot be of kind %s, only an operator", row->kind->name);
     if (!row->n_params)
         return td_own_fail(err, "the section has no params");
@@ -77,11 +77,9 @@ static bool check_kernel(const struct td_own_row *row, struct td_own_error *err)
     return true;
 }
 
-/* No argument has two meanings. */
-static bool check_arguments(const struct td_own_row *row, struct td_own_error *err)
+int td_own_row_arguments(const struct td_own_row *row, const char *name[TD_OWN_ARGUMENTS])
 {
-    const char *name[TD_OWN_ROLES + TD_OWN_FIXED + 3];
-    int n = 0, i, j;
+    int n = 0, i;
 
     for (i = 0; i < TD_OWN_ROLES; i++)
         name[n++] = row->arg[i];
@@ -90,10 +88,33 @@ static bool check_arguments(const struct td_own_row *row, struct td_own_error *e
     name[n++] = row->out;
     name[n++] = row->bits.arg;
     name[n++] = row->group_size.arg;
+    name[n++] = row->top_k.arg;
+    name[n++] = row->block_size.arg;
+    name[n++] = row->mul_topk_weights.arg;
+    return n;
+}
+
+/* No argument has two meanings. */
+static bool check_arguments(const struct td_own_row *row, struct td_own_error *err)
+{
+    const char *name[TD_OWN_ARGUMENTS];
+    const int n = td_own_row_arguments(row, name);
+    int i, j;
+
     for (i = 0; i < n; i++)
         for (j = 0; j < i && name[i][0]; j++)
             if (!strcmp(name[i], name[j]))
                 return td_own_fail(err, "the argument %s has two meanings in this section", name[i]);
+    return true;
+}
+
+/* What a routed kind must say of its rows. */
+static bool check_routing(const struct td_own_row *row, struct td_own_error *err)
+{
+    if (!row->top_k.given || !row->block_size.given)
+        return td_own_fail(err, "the section has no %s", row->top_k.given ? "block_size" : "top_k");
+    if (row->mul_topk_weights.given && !row->arg[td_own_kind_role(row->kind, "topk_weights")][0])
+        return td_own_fail(err, "the section has mul_topk_weights, and no topk_weights");
     return true;
 }
 
@@ -107,7 +128,7 @@ static bool check_operator(const struct td_own_row *row, struct td_own_error *er
     if (row->kind->eight_bits && !row->out[0] == !row->type)
         return td_own_fail(err, "%s: either out names the argument that C is written to, or type says what is returned, F16 or BF16",
                            row->kind->name);
-    return check_arguments(row, err);
+    return (!row->kind->routed || check_routing(row, err)) && check_arguments(row, err);
 }
 
 /* The section ends: is all there? Errors are those of its title's line. */
@@ -246,20 +267,41 @@ static bool read_own_key(struct reader *r, const char *key, const char *value, b
 
 static bool fail_key(struct reader *r, const char *key)
 {
-    char roles[80];
+    char roles[160];
 
-    return td_own_fail(r->err, "\"%.40s\" is no key of %s; there are kind, layout, rounding%s%s, %s%s", key,
+    return td_own_fail(r->err, "\"%.40s\" is no key of %s; there are kind, layout, rounding%s%s%s, %s%s", key,
                        r->row->is_kernel ? "a kernel" : "an operator",
                        r->row->kind->quantised ? ", bits, group_size, zero_offset" : "",
+                       r->row->kind->routed ? ", top_k, block_size, mul_topk_weights, round_topk_weights" : "",
                        r->row->kind->eight_bits && !r->row->is_kernel ? ", type" : "",
                        r->row->is_kernel ? "params, type, adds" : "out, fixed NAME, ",
                        r->row->is_kernel ? "" : td_own_list(roles, sizeof roles, r->row->kind->roles));
+}
+
+/* The number that a key of a routed kind gives; NULL: it is no such key. */
+static struct td_own_number *routing_of(struct td_own_row *row, const char *key, int64_t *least, int64_t *most)
+{
+    const struct { const char *key; struct td_own_number *number; int64_t least, most; } keys[] = {
+        {"top_k", &row->top_k, 1, 1 << 12},
+        {"block_size", &row->block_size, 1, 1 << 12},
+        {"mul_topk_weights", &row->mul_topk_weights, 0, 1},
+        {"round_topk_weights", &row->round_topk_weights, 0, 1}};
+    size_t i;
+
+    for (i = 0; i < sizeof keys / sizeof *keys && strcmp(keys[i].key, key); i++)
+        ;
+    if (!row->kind->routed || i == sizeof keys / sizeof *keys)
+        return NULL;
+    *least = keys[i].least, *most = keys[i].most;
+    return keys[i].number;
 }
 
 static bool read_key(struct reader *r, const char *key, const char *value)
 {
     struct td_own_row *row = r->row;
     const struct td_own_kind *kind = row->kind;
+    struct td_own_number *routing;
+    int64_t least, most;
     bool is_key;
 
     if (!strcmp(key, "kind"))
@@ -277,6 +319,10 @@ static bool read_key(struct reader *r, const char *key, const char *value)
     if (kind->quantised && !strcmp(key, "zero_offset"))
         return td_own_read_number(&row->zero_offset, 0, 1, value, r->err) &&
                (!row->zero_offset.arg[0] || td_own_fail(r->err, "zero_offset is 0 or 1"));
+    routing = routing_of(row, key, &least, &most);
+    if (routing)
+        return td_own_read_number(routing, least, most, value, r->err) &&
+               (routing != &row->round_topk_weights || !routing->arg[0] || td_own_fail(r->err, "round_topk_weights is 0 or 1"));
     return read_own_key(r, key, value, &is_key) && (is_key || fail_key(r, key));
 }
 

@@ -342,7 +342,7 @@ def pack(numbers, bits, axis):
 
 
 def zero_points(op):
-    zeros = unpack(words_of(op.get("qzeros")), op.attrs["bits"], 1) + op.attrs.get("zero_offset", 1)
+    zeros = unpack(words_of(op.get("qzeros")), op.attrs["bits"], len(op.get("qzeros").shape) - 1) + op.attrs.get("zero_offset", 1)
     had_zeros = op.act_rounding.startswith("zero-")       # the recorded kernel was given them
     return None if not had_zeros and (zeros == 1 << (op.attrs["bits"] - 1)).all() else zeros
 

@@ -63,7 +63,7 @@ class Build(torch_gpu_ops.Build):
             return super().plan(op)
         if row["kind"] != op.kind:
             raise Unsupported(f"{row['name']} is of kind {row['kind']}, this op of {op.kind}")
-        return {"gemm": Gemm, "gptq_gemm": Gptq, "scaled_mm": Scaled}[op.kind](self, op, row)
+        return {"gemm": Gemm, "gptq_gemm": Gptq, "scaled_mm": Scaled, "moe_gemm": Experts}[op.kind](self, op, row)
 
     def operator(self, name, namespace="_C"):
         if not self.folder:
@@ -119,7 +119,7 @@ class Own(torch_gpu_ops.Plan):
 
     def refuse_unknown_arguments(self):
         row, known = self.row, set(self.arg.values()) | {f["arg"] for f in self.row["fixed"]}
-        known |= {row.get("out")} | {row[n]["arg"] for n in ("bits", "group_size") if "arg" in row.get(n, {})}
+        known |= {row.get("out")} | {row[n]["arg"] for n in ("bits", "group_size", "top_k", "block_size", "mul_topk_weights") if "arg" in row.get(n, {})}
         names = [a.name for a in self.op_of.arguments]
         for a in self.op_of.arguments:
             if a.name not in known and not a.has_default_value() and not str(a.type).startswith("Optional"):
@@ -201,8 +201,9 @@ class Gptq(Own):
         more = self.op.attrs.get("zero_offset", 1) - self.row["zero_offset"]
         if not t or not more or self.row["layout"] == "unknown":
             return self.recorded("qzeros")
-        numbers = (unpack(words_of(t), bits, 1).astype("int64") + more) & ((1 << bits) - 1)
-        return self.build.torch.from_numpy(pack(numbers, bits, 1).view("int32"))
+        last = len(t.shape) - 1
+        numbers = (unpack(words_of(t), bits, last).astype("int64") + more) & ((1 << bits) - 1)
+        return self.build.torch.from_numpy(pack(numbers, bits, last).view("int32"))
 
     def g_idx(self):
         """Row order; an operator that takes one gets the plain order where the op has none."""
@@ -219,6 +220,38 @@ class Gptq(Own):
         self.give("scales", self.recorded("scales"))
         self.give("qzeros", self.zeros())
         self.give("g_idx", self.g_idx())
+
+
+class Experts(Gptq):
+    """The weights of all experts in one tensor each, and the recorded routing."""
+    ROUTING = ["sorted_token_ids", "expert_ids", "num_tokens_post_padded", "topk_weights"]
+
+    def __init__(self, build, op, row):
+        super().__init__(build, op, row)
+        multiplies = bool(op.attrs.get("mul_topk_weights", 0))
+        said = row.get("mul_topk_weights", {"value": int("topk_weights" in self.arg and bool(op.get("topk_weights")))})
+        if (multiplies and "topk_weights" not in self.arg) or ("value" in said and bool(said["value"]) != multiplies):
+            raise Unsupported(f"this op {'multiplies' if multiplies else 'does not multiply'} by topk_weights, and {self.name} does otherwise")
+        if multiplies and op.attrs.get("round_topk_weights", 0) != row["round_topk_weights"]:
+            raise Unsupported(f"this op has round_topk_weights {op.attrs.get('round_topk_weights', 0)}, and the row of {self.name} {row['round_topk_weights']}")
+
+    def g_idx(self):
+        g_idx = super().g_idx()
+        return g_idx.repeat(self.op.attrs["experts"], 1) if g_idx is not None and not self.op.get("g_idx") else g_idx
+
+    def flag(self, key, value):
+        """As number(), of an argument that may be a bool."""
+        name = self.row.get(key, {}).get("arg")
+        is_bool = any(a.name == name and str(a.type) == "bool" for a in self.op_of.arguments)
+        self.number(key, bool(value) if is_bool else value)
+
+    def weights(self):
+        super().weights()
+        self.number("top_k", self.op.attrs["top_k"])
+        self.number("block_size", self.op.attrs["block_size"])
+        self.flag("mul_topk_weights", self.op.attrs.get("mul_topk_weights", 0))
+        for role in self.ROUTING:
+            self.give(role, self.recorded(role))
 
 
 class Scaled(Own):

@@ -22,6 +22,7 @@
     ENTRY("gptq_gemm", "machete", td_identify_machete)            /* identify_machete.c */    \
     ENTRY("moe_gemm", "marlin", td_identify_moe_marlin)           /* identify_moe.c */        \
     ENTRY("moe_gemm", "wna16", td_identify_moe_wna16)             /* identify_moe_wna16.c */  \
+    ENTRY("moe_gemm", "gptq", td_identify_own_moe)                /* identify_own.c */        \
     ENTRY("gptq_gemm", "awq", td_identify_awq)                    /* identify_awq.c */        \
     ENTRY("dequantize", "awq", td_identify_awq)                   /* identify_awq.c */        \
     ENTRY("gptq_gemm", "allspark", td_identify_allspark)          /* identify_allspark.c */   \

@@ -9,6 +9,7 @@
 
 #include "model/identify/identify_entries.h"
 #include "model/identify/identify_unpacked.h"
+#include "model/identify/moe_experts.h"
 
 /* ---- gptq ------------------------------------------------------------------------------------ */
 
@@ -76,6 +77,54 @@ int td_identify_own_gptq(struct td_weight_set *s, struct td_error *err)
         add_bias(s);
     td_gptq_unpacked_release(&w);
     return td_identify_unpack_error(rc, err);
+}
+
+/* ---- gptq, expert by expert ------------------------------------------------------------------ */
+
+static int read_experts(const struct td_weight_set *s, const struct td_experts_sizes *x,
+                        struct td_experts_sent *in, struct td_error *err)
+{
+    const int64_t e = x->experts, words = x->n * x->bits / 32;
+    const void *g_idx = NULL;
+
+    in->qweight = td_weight_set_sent(s, "qweight", "I32", 3, (int64_t[]){e, x->k * x->bits / 32, x->n});
+    in->scales = td_weight_set_sent_16bit(s, "scales", &in->scale_dtype, 3,
+                                          (int64_t[]){e, x->groups, x->n});
+    in->bias = td_weight_set_sent_16bit(s, "bias", &in->bias_dtype, 2, (int64_t[]){e, x->n});
+    if (!td_experts_take(s, "qzeros", "I32", 3, (int64_t[]){e, x->groups, words}, &in->qzeros) ||
+        !td_experts_take(s, "g_idx", "I32", 2, (int64_t[]){e, x->k}, &g_idx) || !in->qweight ||
+        !in->scales || (!in->bias && td_weight_set_has(s, "bias")))
+        return td_fail(err, TD_EUNSUPPORTED, "experts that are not as in a GPTQ checkpoint");
+    in->g_idx = g_idx;
+    in->zero_offset = td_weight_set_attr(s, "zero_offset", 1) != 0;
+    return TD_OK;
+}
+
+static int copy_expert(const struct td_experts_sizes *x, const struct td_experts_sent *in, int64_t e,
+                       struct td_gptq_unpacked *w, uint16_t *bias, struct td_error *err)
+{
+    const int64_t words = x->k * x->bits / 32 * x->n, zeros = x->groups * (x->n * x->bits / 32);
+
+    memcpy(w->qweight, (const uint32_t *)in->qweight + e * words, (size_t)words * 4);
+    memcpy(w->scales, in->scales + e * x->groups * x->n, (size_t)(x->groups * x->n) * 2);
+    if (bias)
+        memcpy(bias, in->bias + e * x->n, (size_t)x->n * 2);
+    if (in->g_idx && !(w->g_idx = malloc((size_t)x->k * 4)))
+        return td_fail(err, TD_ENOMEM, "out of memory for g_idx");
+    if (in->g_idx)
+        memcpy(w->g_idx, in->g_idx + e * x->k, (size_t)x->k * 4);
+    if (!in->qzeros)
+        return td_gptq_unpacked_set_symmetric(w), TD_OK;
+    memcpy(w->qzeros, (const uint32_t *)in->qzeros + e * zeros, (size_t)zeros * 4);
+    w->zero_offset = in->zero_offset;
+    return TD_OK;
+}
+
+int td_identify_own_moe(struct td_weight_set *s, struct td_error *err)
+{
+    static const struct td_experts_layout gptq = {"a row of --ops", read_experts, copy_expert};
+
+    return td_identify_experts(s, &gptq, err);
 }
 
 /* ---- kn -------------------------------------------------------------------------------------- */

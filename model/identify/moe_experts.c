@@ -160,8 +160,8 @@ static int make_room(struct experts *x, const struct td_experts_sent *in, struct
     x->qzeros = malloc(n * zeros * 4);
     x->scales = malloc(n * (size_t)(o->groups * o->n) * 2);
     x->bias = in->bias ? malloc(n * (size_t)o->n * 2) : NULL;
-    x->g_idx = in->perm ? malloc(n * (size_t)o->k * 4) : NULL;
-    if (x->qweight && x->qzeros && x->scales && !x->bias == !in->bias && !x->g_idx == !in->perm)
+    x->g_idx = in->g_idx ? malloc(n * (size_t)o->k * 4) : NULL;
+    if (x->qweight && x->qzeros && x->scales && !x->bias == !in->bias && !x->g_idx == !in->g_idx)
         return TD_OK;
     return td_fail(err, TD_ENOMEM, "out of memory for %lld experts", (long long)o->experts);
 }
@@ -202,7 +202,7 @@ static void store_experts(struct td_weight_set *s, struct experts *x, const stru
         td_weight_set_add_stack(s, "g_idx", "I32", count, k, 0, x->g_idx);
     if (x->bias)
         td_weight_set_add_stack(s, "bias", td_dtype_name(in->bias_dtype), count, n, 0, x->bias);
-    td_weight_set_add_attr(s, "zero_offset", !in->qzeros);
+    td_weight_set_add_attr(s, "zero_offset", in->qzeros ? in->zero_offset : 1);
     td_weight_set_add_attr(s, "act_order", x->g_idx != NULL);
     memset(x, 0, sizeof *x);
 }

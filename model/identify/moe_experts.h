@@ -19,6 +19,7 @@ struct td_experts_sent {
     const uint16_t *scales, *bias;
     const int32_t *g_idx, *perm;
     enum td_dtype scale_dtype, bias_dtype;
+    int zero_offset;                   /* 1: qzeros hold the zero points less one */
 };
 
 struct td_experts_layout {

@@ -433,7 +433,49 @@ static int multiply(const struct layer *l, uint64_t from, int rows)
     return rc;
 }
 
-/* A layer; and, beside the first one, a product by a plain matrix, for which its scales serve. */
+static void stack_of(struct fake_torch_tensor *t, int64_t d1, int64_t d2, int32_t dtype, uint64_t data)
+{
+    *t = (struct fake_torch_tensor){.ndim = 3, .sizes = {2, d1, d2}, .strides = {d1 * d2, d2, 1}, .dtype = dtype, .device = TD_TORCH_CUDA, .data = (void *)data};
+}
+
+/* The halves of a layer's rows as two experts, to which each token goes: to one first, or to the other. A float for each choice. */
+static int multiply_experts(const struct layer *l, int rows, bool mul)
+{
+    static uint64_t memory, q, scales, zeros; /* memory: ids, experts of blocks, their number, floats */
+    enum { BLOCK = 4, MOST = 2 * MAX_ROWS + 4 * BLOCK };
+    const int groups = l->groups / 2, k = groups * (l->k / l->groups);
+    struct fake_torch_tensor *x = new_matrix(rows, k, TD_TORCH_F16, a), *y = new_matrix(2 * rows, l->n, TD_TORCH_F16, c), w, s, z;
+    int32_t *ids, *owner, *count;
+    int i, e, rc;
+
+    if (!memory && cu.mem_alloc(&memory, 3 * MOST * 4 + 4))
+        return 1;
+    if (!q && (!(q = upload((void *)l->qweight, (size_t)(l->k / 8 * l->n) * 4)) || !(scales = upload((void *)l->scales, (size_t)(l->groups * l->n) * 2)) ||
+               !(zeros = upload((void *)l->qzeros, (size_t)(l->groups * l->n / 8) * 4))))
+        return 1;
+    ids = (void *)memory, owner = ids + MOST, count = owner + MOST;
+    for (e = 0, *count = 0; e < 2; e++) {
+        for (i = 0; i < rows || *count % BLOCK; i++, ++*count) {
+            ids[*count] = i < rows ? 2 * i + ((i + e) & 1) : 2 * rows;
+            owner[*count / BLOCK] = e;
+        }
+    }
+    for (i = 0; i < 2 * rows; i++)
+        ((float *)(count + 1))[i] = 0.25f + (float)(i % 5) / 8;
+    stack_of(&w, k / 8, l->n, TD_TORCH_I32, q);
+    stack_of(&s, groups, l->n, TD_TORCH_F16, scales);
+    stack_of(&z, groups, l->n / 8, TD_TORCH_I32, zeros);
+    struct fake_torch_tensor *of_ids = new_matrix(1, MOST, TD_TORCH_I32, (uintptr_t)ids), *of_owner = new_matrix(1, MOST, TD_TORCH_I32, (uintptr_t)owner),
+                             *of_count = new_matrix(1, 1, TD_TORCH_I32, (uintptr_t)count), *tw = new_matrix(rows, 2, TD_TORCH_F32, (uintptr_t)(count + 1));
+    td_torch_value at = (uintptr_t)tw, stack[12] = {(uintptr_t)x, (uintptr_t)&w, (uintptr_t)&s, (uintptr_t)&z, (uintptr_t)of_ids, (uintptr_t)of_owner,
+                                                    (uintptr_t)of_count, (uintptr_t)&at, 2, BLOCK, mul, (uintptr_t)y};
+
+    rc = torch_call("mine::experts_gemm", "CUDA", stack, 12, 0);
+    free(x), free(y), free(of_ids), free(of_owner), free(of_count), free(tw);
+    return rc;
+}
+
+/* A layer; and, beside the first one, a product by a plain matrix, for which its scales serve, and two with experts. */
 static int multiply_mine(const struct layer *l, int rows)
 {
     double eps = 0.5;
@@ -449,7 +491,7 @@ static int multiply_mine(const struct layer *l, int rows)
         struct fake_torch_tensor *matrix = new_matrix(l->groups, l->n, TD_TORCH_F16, l->scales), *in = new_matrix(rows, l->groups, TD_TORCH_F16, a);
         td_torch_value plain[4] = {(uintptr_t)in, (uintptr_t)matrix, (uintptr_t)y, 0};
 
-        rc |= torch_call("mine::linear", "CUDA", plain, 4, 0);
+        rc |= torch_call("mine::linear", "CUDA", plain, 4, 0) | multiply_experts(l, rows, false) | multiply_experts(l, rows, true);
         free(matrix);
         free(in);
     }

@@ -54,6 +54,43 @@ static void w4a16_gemm(td_torch_value *stack, uint64_t n_args, uint64_t n_result
     memset(stack, 0, 9 * sizeof *stack);
 }
 
+/* A weight of an expert's, rounded to half: row p, output j; e: the expert. */
+static double expert_weight(const td_torch_value *stack, int64_t e, int64_t p, int64_t j)
+{
+    const struct fake_torch_tensor *w = tensor(stack[1]), *s = tensor(stack[2]), *z = tensor(stack[3]);
+    const int64_t n = w->sizes[2], words = w->sizes[1], groups = s->sizes[1], group = words * 8 / groups;
+    const int64_t row = e * groups + p / group;
+    const int q = (int)nibble(w->data, (e * words + p / 8) * n + j, p % 8) - (int)nibble(z->data, row * (n / 8) + j / 8, j % 8) - 1;
+
+    return (double)fake_gptq_float(fake_gptq_half((float)q * fake_gptq_float(((const uint16_t *)s->data)[row * n + j])));
+}
+
+/* experts_gemm(Tensor x, Tensor w, Tensor s, Tensor z, Tensor ids, Tensor owner, Tensor count, Tensor? tw, int k, int block,
+ * bool mul, Tensor! y) -> (): row slot of y = the row slot / k of x by the expert whose block holds the slot. */
+static void experts_gemm(td_torch_value *stack, uint64_t n_args, uint64_t n_results)
+{
+    const struct fake_torch_tensor *x = tensor(stack[0]), *y = tensor(stack[11]);
+    const int32_t *ids = tensor(stack[4])->data, *owner = tensor(stack[5])->data, *count = tensor(stack[6])->data;
+    const float *factor = stack[10] & 0xff ? tensor(*(const td_torch_value *)(uintptr_t)stack[7])->data : NULL;
+    const int64_t k = x->sizes[1], n = y->sizes[1], block = (int64_t)stack[9];
+    int64_t i, j, p;
+
+    (void)n_results;
+    for (i = 0; i < *count; i++)
+        for (j = 0; j < n && ids[i] < y->sizes[0]; j++) {
+            const uint16_t *a = (const uint16_t *)x->data + ids[i] / (int64_t)stack[8] * k;
+            double sum = 0;
+
+            for (p = 0; p < k; p++)
+                sum += (double)fake_gptq_float(a[p]) * expert_weight(stack, owner[i / block], p, j);
+            ((uint16_t *)y->data)[ids[i] * n + j] = fake_gptq_half((float)(sum * (factor ? (double)factor[ids[i]] : 1)));
+        }
+    memset(stack, 0, n_args * sizeof *stack);
+}
+
+#define EXPERTS_GEMM "experts_gemm(Tensor x, Tensor w, Tensor s, Tensor z, Tensor ids, Tensor owner, Tensor count, Tensor? tw, int k, " \
+                     "int block, bool mul, Tensor! y) -> ()"
+
 /* linear(Tensor x, Tensor weight, Tensor! y, str mode="plain") -> (): y = x weight, [k, n] */
 static void linear(td_torch_value *stack, uint64_t n_args, uint64_t n_results)
 {
@@ -84,6 +121,7 @@ __attribute__((constructor)) static void register_operators(void)
                                     "float eps, Tensor? b, Tensor! y) -> ()") ||
         aoti_torch_library_def(def, "linear(Tensor x, Tensor weight, Tensor! y, str mode=\"plain\") -> ()") ||
         aoti_torch_library_init_impl("mine", "CUDA", __FILE__, __LINE__, &cuda) ||
+        aoti_torch_library_def(def, EXPERTS_GEMM) || torch_library_impl(cuda, "experts_gemm", experts_gemm, 1) ||
         torch_library_impl(cuda, "w4a16_gemm", w4a16_gemm, 1) || torch_library_impl(cuda, "linear", linear, 1))
         __builtin_abort();
     aoti_torch_delete_library_object(def);

@@ -142,16 +142,10 @@ void tap_torch_own_say_why(const struct tap_torch_row *row, const struct tap_tor
                            char *out, size_t size)
 {
     const struct td_own_row *own = row->own;
-    const char *names[TD_OWN_ROLES + TD_OWN_FIXED + 3];
-    int n = 0, i;
+    const char *names[TD_OWN_ARGUMENTS];
+    const int n = td_own_row_arguments(own, names);
+    int i;
 
-    for (i = 0; i < TD_OWN_ROLES; i++)
-        names[n++] = own->arg[i];
-    for (i = 0; i < own->n_fixed; i++)
-        names[n++] = own->fixed[i].arg;
-    names[n++] = own->out;
-    names[n++] = own->bits.arg;
-    names[n++] = own->group_size.arg;
     snprintf(out, size, "an argument has another type than its key, or C is not where the row says");
     for (i = 0; i < n; i++)
         if (names[i][0] && tap_torch_schema_arg(schema, names[i]) < 0) {

@@ -19,6 +19,8 @@ typedef bool tap_torch_product_kind(const struct tap_torch_meaning *m, const td_
 
 tap_torch_product_kind tap_torch_product_allspark, tap_torch_product_gptq_gemm, tap_torch_product_moe_gemm,
     tap_torch_product_moe_scaled_mm, tap_torch_product_moe_wna16, tap_torch_product_scaled_mm;
+/* C's rows, and the attributes that say where they come from. False: numbers that cannot be. */
+bool tap_torch_add_routing(struct td_gpu_work *w, int64_t experts, int64_t top_k, int64_t block_size);
 /* Does the calling thread's device cut sums of 8-bit floats (sum-e8m13)? */
 bool tap_torch_cuts_sums(void);
 /* Of any kind, as a row of the user's describes it. */

@@ -63,12 +63,8 @@ static const char *rounds_weights(const char *dtype)
     return !strcmp(dtype, "BF16") ? "weight-bf16" : !strcmp(dtype, "F16") ? "weight-f16" : NULL;
 }
 
-/* The attributes that say where C's rows come from. False: numbers that cannot be. */
-static bool add_routing(const struct tap_torch_meaning *m, const td_torch_value *stack,
-                        struct td_gpu_work *w, int64_t experts)
+bool tap_torch_add_routing(struct td_gpu_work *w, int64_t experts, int64_t top_k, int64_t block)
 {
-    const int64_t top_k = number(m, stack, TOP_K), block = number(m, stack, BLOCK_SIZE);
-
     if (top_k < 1 || top_k > TD_GPU_MAX_SIZE / w->m || block < 1 || block > TD_GPU_MAX_SIZE)
         return false;
     w->c_rows = w->m * top_k;
@@ -76,6 +72,12 @@ static bool add_routing(const struct tap_torch_meaning *m, const td_torch_value 
     add_attr(w, "top_k", top_k);
     add_attr(w, "block_size", block);
     return true;
+}
+
+static bool add_routing(const struct tap_torch_meaning *m, const td_torch_value *stack,
+                        struct td_gpu_work *w, int64_t experts)
+{
+    return tap_torch_add_routing(w, experts, number(m, stack, TOP_K), number(m, stack, BLOCK_SIZE));
 }
 
 bool tap_torch_product_moe_gemm(const struct tap_torch_meaning *m, const td_torch_value *stack,

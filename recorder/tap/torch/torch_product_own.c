@@ -64,20 +64,25 @@ static bool is_half(const char *dtype)
     return !strcmp(dtype, "F16") || !strcmp(dtype, "BF16");
 }
 
-/* Has it that shape? cols 0: it has one dimension. dtype NULL: a type of 16 bits. */
-static bool has_form(const struct td_gpu_operand *o, const char *dtype, int64_t rows, int64_t cols)
+/* Has it that shape? cols 0: it has one dimension less. dtype NULL: a type of 16 bits.
+ *   experts : so many of them, in the first dimension; 0: one matrix, without it */
+static bool has_form(const struct td_gpu_operand *o, const char *dtype, int64_t experts,
+                     int64_t rows, int64_t cols)
 {
-    return (dtype ? !strcmp(o->dtype, dtype) : is_half(o->dtype)) && o->ndim == (cols ? 2 : 1) &&
-           o->shape[0] == rows && (!cols || o->shape[1] == cols);
+    const int at = experts ? 1 : 0;
+
+    return (dtype ? !strcmp(o->dtype, dtype) : is_half(o->dtype)) &&
+           o->ndim == at + (cols ? 2 : 1) && (!experts || o->shape[0] == experts) &&
+           o->shape[at] == rows && (!cols || o->shape[at + 1] == cols);
 }
 
 /* If it is there. */
-static bool fits(struct td_gpu_work *w, const char *role, const char *dtype, int64_t rows,
-                 int64_t cols)
+static bool fits(struct td_gpu_work *w, const char *role, const char *dtype, int64_t experts,
+                 int64_t rows, int64_t cols)
 {
     const struct td_gpu_operand *o = operand(w, role);
 
-    return !o || has_form(o, dtype, rows, cols);
+    return !o || has_form(o, dtype, experts, rows, cols);
 }
 
 /* Is the weight, the second role, dense row after row? */
@@ -104,7 +109,7 @@ static bool read_gemm(const struct tap_torch_meaning *m, const td_torch_value *s
     if (!o || o->ndim != 2 || strcmp(o->dtype, tap_gpu_gemm_operand(w, TD_GPU_IN)->dtype))
         return false;
     w->n = o->shape[nk ? 0 : 1], k = o->shape[nk ? 1 : 0];
-    if (k != w->k || !fits(w, "bias", NULL, w->n, 0))
+    if (k != w->k || !fits(w, "bias", NULL, 0, w->n, 0))
         return false;
     o->shape[0] = nk == by_rows ? w->n : k;
     o->shape[1] = nk == by_rows ? k : w->n;
@@ -113,12 +118,12 @@ static bool read_gemm(const struct tap_torch_meaning *m, const td_torch_value *s
     return true;
 }
 
-/* ---- gptq_gemm ------------------------------------------------------------------------------- */
+/* ---- gptq_gemm, moe_gemm ------------------------------------------------------------------------------- */
 
 static int64_t number(const struct tap_torch_meaning *m, const td_torch_value *stack,
                       const struct td_own_number *n, int place)
 {
-    return place < 0 ? n->value : tap_torch_int_of(&m->schema->arg[place], stack[place], -1);
+    return place < 0 ? n->value : tap_torch_number_of(&m->schema->arg[place], stack[place], -1);
 }
 
 /* The bits that an argument tells: as a number, or as vLLM's id of the type. */
@@ -138,21 +143,42 @@ static int64_t group_size(const struct tap_torch_meaning *m, const td_torch_valu
 
     if (n->given)
         group = number(m, stack, n, m->own_group_size);
-    else if (scales->ndim == 2 && scales->shape[0] > 0 && !(w->k % scales->shape[0]))
-        group = w->k / scales->shape[0];
+    else if (scales->ndim > 1 && scales->shape[scales->ndim - 2] > 0 &&
+             !(w->k % scales->shape[scales->ndim - 2]))
+        group = w->k / scales->shape[scales->ndim - 2];
     return group <= 0 ? w->k : group;
 }
 
 /* Do the tensors lie as in a GPTQ checkpoint? */
 static bool is_gptq(const struct tap_torch_meaning *m, const td_torch_value *stack,
-                    struct td_gpu_work *w)
+                    struct td_gpu_work *w, int64_t experts)
 {
     const int64_t groups = w->k / w->group_size, per_word = 32 / w->bits;
 
     return (w->bits == 4 || w->bits == 8) && weight_lies_by_rows(m, stack) &&
-           has_form(operand(w, "qweight"), "I32", w->k / per_word, w->n) &&
-           has_form(operand(w, "scales"), NULL, groups, w->n) &&
-           fits(w, "qzeros", "I32", groups, w->n / per_word) && fits(w, "g_idx", "I32", w->k, 0);
+           has_form(operand(w, "qweight"), "I32", experts, w->k / per_word, w->n) &&
+           has_form(operand(w, "scales"), NULL, experts, groups, w->n) &&
+           fits(w, "qzeros", "I32", experts, groups, w->n / per_word) &&
+           fits(w, "g_idx", "I32", experts, w->k, 0);
+}
+
+/* To which experts the rows of A go. */
+static bool read_routing(const struct tap_torch_meaning *m, const td_torch_value *stack,
+                         struct td_gpu_work *w, int64_t experts)
+{
+    const struct td_own_row *own = m->row->own;
+    const bool weighted = operand(w, "topk_weights");
+    const int64_t mul = own->mul_topk_weights.given
+                            ? number(m, stack, &own->mul_topk_weights, m->own_mul_topk_weights)
+                            : weighted;
+
+    if (mul < 0 || mul > weighted ||
+        !tap_torch_add_routing(w, experts, number(m, stack, &own->top_k, m->own_top_k),
+                               number(m, stack, &own->block_size, m->own_block_size)))
+        return false;
+    w->attr[w->n_attr++] = (struct td_gpu_attr){"mul_topk_weights", mul};
+    w->attr[w->n_attr++] = (struct td_gpu_attr){"round_topk_weights", own->round_topk_weights.value};
+    return true;
 }
 
 static bool read_gptq(const struct tap_torch_meaning *m, const td_torch_value *stack,
@@ -160,19 +186,23 @@ static bool read_gptq(const struct tap_torch_meaning *m, const td_torch_value *s
 {
     const struct td_own_row *own = m->row->own;
     const struct td_gpu_operand *scales = operand(w, "scales");
-    int64_t group;
+    int64_t group, experts = 0;
 
-    if (!scales || !operand(w, "qweight"))
+    if (!scales || !operand(w, "qweight") || (own->kind->routed && scales->ndim != 3))
         return false;
+    if (own->kind->routed)
+        experts = scales->shape[0];
     w->n = scales->shape[scales->ndim - 1];
     w->bits = bits_of(number(m, stack, &own->bits, m->own_bits));
     group = group_size(m, stack, w, scales);
-    if (!w->bits || group > w->k || w->k % group || !fits(w, "bias", NULL, w->n, 0))
+    if (!w->bits || group > w->k || w->k % group ||
+        !fits(w, "bias", NULL, experts, w->n, 0) ||
+        (experts && !read_routing(m, stack, w, experts)))
         return false;
     w->group_size = (int)group;
     w->zero_offset = (int)own->zero_offset.value;
     w->act_order = operand(w, "g_idx") != NULL;
-    return strcmp(own->layout, "gptq") || is_gptq(m, stack, w);
+    return strcmp(own->layout, "gptq") || is_gptq(m, stack, w, experts);
 }
 
 /* ---- scaled_mm ------------------------------------------------------------------------------- */

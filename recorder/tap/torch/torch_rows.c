@@ -409,7 +409,7 @@ static bool takes(const struct tap_torch_arg *arg, enum td_own_value is)
 
 static bool find_number(const struct tap_torch_schema *s, const struct td_own_number *n, int *place)
 {
-    return find(s, n->arg[0] ? n->arg : NULL, place) && is_int(s, *place);
+    return find(s, n->arg[0] ? n->arg : NULL, place) && is_number(s, *place);
 }
 
 /* The arguments that only a row of the user's has. */
@@ -418,7 +418,10 @@ static bool find_own(struct tap_torch_meaning *m)
     const struct td_own_row *own = m->row->own;
     const struct tap_torch_schema *s = m->schema;
     bool found = find_number(s, &own->bits, &m->own_bits) &&
-                 find_number(s, &own->group_size, &m->own_group_size);
+                 find_number(s, &own->group_size, &m->own_group_size) &&
+                 find_number(s, &own->top_k, &m->own_top_k) &&
+                 find_number(s, &own->block_size, &m->own_block_size) &&
+                 find_number(s, &own->mul_topk_weights, &m->own_mul_topk_weights);
     int i;
 
     for (i = 0; i < own->n_fixed; i++)

@@ -91,7 +91,8 @@ struct tap_torch_meaning {
     /* Places of the arguments; -1: the row has no such. */
     int role[TAP_TORCH_ROLES], out, n_of, type, bits, group_size, v2, number[TAP_TORCH_NUMBERS];
     int absent[TAP_TORCH_ABSENT], fixed[TAP_TORCH_FIXED], last_of, epsilon, cache_type;
-    int own_bits, own_group_size, own_fixed[TD_OWN_FIXED];
+    int own_bits, own_group_size, own_top_k, own_block_size, own_mul_topk_weights;
+    int own_fixed[TD_OWN_FIXED];
     const struct tap_torch_schema *schema;
     struct td_gpu_adapter adapter;    /* the operator in the place of a kernel */
     struct td_gpu_adapter turned;     /* the same, of an own row whose W lies in the other order */

@@ -43,3 +43,17 @@ scaled("scaled", "F8_E4M3", "BF16", 3, 48, 64, True)
 scaled("scaled.one", "F8_E4M3", "BF16", 2, 32, 40, False, bias=normal("BF16", 32))
 scaled("scaled.azp", "I8", "BF16", 3, 32, 64, True, azp=numpy.array([3, -5, 7], numpy.int32), azp_adj=rng.integers(-900, 900, 32).astype(numpy.int32))
 scaled("scaled.f16", "F8_E4M3", "F16", 2, 32, 64, True)
+
+
+def experts(layer, m, n, k, group, count, top_k, block, weights=True, symbol="mine::experts_gemm", **more):
+    choice = numpy.concatenate([rng.permutation(count)[:top_k] for _ in range(m)])
+    raw_ops.moe(layer, "F16", normal("F16", m, k), rng.integers(0, 16, (count, k, n)), rng.integers(1, 16, (count, k // group, n)),
+                rng.uniform(0.001, 0.02, (count, k // group, n)).astype(numpy.float16), group, choice,
+                rng.random(m * top_k).astype(numpy.float32) if weights else None, block, symbol=symbol, round_topk=False, **more)
+
+
+experts("experts", 5, 64, 128, 32, 4, 2, 4)
+experts("experts.mul", 3, 64, 64, 64, 3, 1, 8, multiply=True)
+experts("choices.no_weights", 3, 64, 64, 64, 3, 2, 8, weights=False)
+experts("experts.act_order", 3, 64, 64, 32, 2, 2, 4, g_idx=numpy.stack([rng.permutation(numpy.arange(64) // 32) for _ in range(2)]))
+experts("experts.vllm", 4, 64, 128, 64, 3, 2, 8, symbol="_moe_C::moe_wna16_gemm")

@@ -278,7 +278,7 @@ OPERATORS = beside.OPERATORS + [permute_cols, awq_dequantize, rearrange_kn_weigh
 class Argument:
     def __init__(self, name, default=False):
         self.name, self.default = name, default
-        self.type = "Optional[Tensor]" if name in ("c_or_none", "a_scales", "global_scale", "bias", "azp", *beside.OPTIONAL) else "Tensor"
+        self.type = "Optional[Tensor]" if name in ("c_or_none", "a_scales", "global_scale", "bias", "azp", "tw", *beside.OPTIONAL) else "Tensor"
 
     def has_default_value(self):
         return self.default
@@ -308,8 +308,21 @@ def fp8_gemm(x, w, sx, sw, z, adj, b):
     return out
 
 
+def experts_gemm(x, w, s, z, ids, owner, count, tw, k, block, mul, y):
+    """As w4a16_gemm, for each row of x k times, by the experts that the routing names."""
+    assert mul in (0, 1) and w.shape[0] == s.shape[0] == z.shape[0] and y.shape[0] == x.shape[0] * k
+    out = y.values()
+    for b in range(int(count.x.reshape(-1)[0]) // block):
+        e, size = int(owner.x.reshape(-1)[b]), x.shape[1]
+        weight = (unpack(w.x[e], 4, 0) - groups_to_rows(unpack(z.x[e], 4, 1) + 1, size)) * groups_to_rows(s.values()[e], size)
+        for slot in ids.x.reshape(-1)[b * block:(b + 1) * block]:
+            if slot < y.shape[0]:
+                out[slot] = x.values()[slot // k] @ rounded(x, weight) * (float(tw.x.reshape(-1)[slot]) if mul else 1)
+    put(y, out, misbehave(x))
+
+
 def load_mine(library):
-    for name, op in (("w4a16_gemm", w4a16_gemm), ("linear", linear_kn), ("fp8_gemm", fp8_gemm)):
+    for name, op in (("w4a16_gemm", w4a16_gemm), ("linear", linear_kn), ("fp8_gemm", fp8_gemm), ("experts_gemm", experts_gemm)):
         names = op.__code__.co_varnames[:op.__code__.co_argcount]
         schema = types.SimpleNamespace(arguments=[Argument(n, n == "mode") for n in names])
         setattr(library, name, types.SimpleNamespace(default=Call(op, schema)))

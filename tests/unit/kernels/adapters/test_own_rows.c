@@ -83,6 +83,29 @@ static void test_scaled(void **state)
     assert_true(!row->type && !strcmp(row->layout, "nk") && !strcmp(row->rounding, "none"));
 }
 
+#define MOE "[operator m::e]\nkind = moe_gemm\na = x\nqweight = w\nscales = s\nsorted_token_ids = ids\nexpert_ids = e\n" \
+            "num_tokens_post_padded = n\nbits = 4\n"
+
+static void test_experts(void **state)
+{
+    const struct td_own_row *row = one_row(MOE "topk_weights = tw\ntop_k = k\nblock_size = 16\nmul_topk_weights = mul\nround_topk_weights = 1\nout = c\n");
+    const struct td_own_kind *kind = row->kind;
+    int i;
+
+    (void)state;
+    assert_string_equal(kind->name, "moe_gemm");
+    assert_string_equal(row->arg[td_own_kind_role(kind, "topk_weights")], "tw");
+    assert_true(row->top_k.given && !strcmp(row->top_k.arg, "k") && row->block_size.value == 16 && !row->block_size.arg[0]);
+    assert_true(!strcmp(row->mul_topk_weights.arg, "mul") && row->round_topk_weights.value == 1);
+    assert_string_equal(row->layout, "gptq");
+    for (i = 0; kind->roles[i]; i++) {
+        const bool is_weight = !strcmp(kind->roles[i], "qweight") || !strcmp(kind->roles[i], "scales") || !strcmp(kind->roles[i], "qzeros") ||
+                               !strcmp(kind->roles[i], "g_idx") || !strcmp(kind->roles[i], "bias");
+
+        assert_int_equal(td_own_kind_is_of_the_call(kind, i), !is_weight);
+    }
+}
+
 static void test_defaults(void **state)
 {
     const struct td_own_row *row = one_row(GPTQ);
@@ -168,6 +191,18 @@ static void test_errors(void **state)
         {SCALED "bits = 8\n", 7, "\"bits\" is no key of an operator; there are kind, layout, rounding, type, out"},
         {"[operator m::g]\nkind = gemm\na = x\nw = y\ntype = F16\n", 5, "\"type\" is no key"},
         {"[kernel k]\nkind = scaled_mm\ntype = F16\nparams = a:8 w:8 c:8 m:4 n:4 k:4\n", 1, "a kernel cannot be of kind scaled_mm"},
+        {MOE "block_size = 16\n", 1, "has no top_k"},
+        {MOE "top_k = 2\n", 1, "has no block_size"},
+        {MOE "top_k = 0\n", 10, "neither a number from 1 to 4096"},
+        {MOE "top_k = e\nblock_size = 16\n", 1, "the argument e has two meanings"},
+        {MOE "top_k = 2\nblock_size = 16\nmul_topk_weights = 1\n", 1, "has mul_topk_weights, and no topk_weights"},
+        {MOE "mul_topk_weights = 2\n", 10, "neither a number from 0 to 1"},
+        {MOE "round_topk_weights = r\n", 10, "round_topk_weights is 0 or 1"},
+        {MOE "rounding = uint8-token\n", 10, "it may be none, weight"},
+        {MOE "nothing = 1\n", 10, "zero_offset, top_k, block_size, mul_topk_weights, round_topk_weights, out, fixed NAME, a, qweight, scales, sorted_token_ids, expert_ids, "
+                                  "num_tokens_post_padded, topk_weights, qzeros, g_idx, bias"},
+        {GPTQ "top_k = 2\n", 7, "\"top_k\" is no key of an operator"},
+        {"[kernel k]\nkind = moe_gemm\ntype = F16\nbits = 4\nparams = a:8\n", 1, "a kernel cannot be of kind moe_gemm"},
         {"[operator m::g]\nkind = gemm\nw = x\n" KERNEL, 1, "has no a"},
         {"[operator m::g]\nkind = gptq_gemm\na = x\nqweight = w\nscales = s\n", 1, "has no bits"},
         {GEMM "qweight = y\n", 5, "\"qweight\" is no key of an operator; there are kind"},
@@ -255,6 +290,7 @@ int main(void)
         cmocka_unit_test(test_operator), cmocka_unit_test(test_defaults), cmocka_unit_test(test_fixed_values),
         cmocka_unit_test(test_kernel),   cmocka_unit_test(test_loads),    cmocka_unit_test(test_errors),
         cmocka_unit_test(test_limits),   cmocka_unit_test(test_scaled),
+        cmocka_unit_test(test_experts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

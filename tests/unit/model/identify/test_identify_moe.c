@@ -67,7 +67,7 @@ struct moe {
     int32_t *g_idx;
     struct td_weight_set s;
     struct td_weight_tensor t[TENSORS];
-    struct td_attr attrs[5];
+    struct td_attr attrs[6];
 };
 
 static void *add(struct moe *m, const char *role, const char *dtype, int64_t d1, int64_t d2)
@@ -183,6 +183,24 @@ static void send_wna16(struct moe *m, int model)
                     z[(i * (m->n / per_byte) + n / per_byte) * m->groups + j] |= (unsigned char)(zero << n % per_byte * bits);
             }
         }
+}
+
+/* As an operator of the user's reads them (--ops): each expert as a GPTQ checkpoint has it. zero_offset -1: without zero points. */
+static void send_own(struct moe *m, int zero_offset)
+{
+    const int64_t pack = 32 / m->bits, count = m->count;
+
+    reset(m);
+    memcpy(add(m, "qweight", "I32", m->k / pack, m->n), m->qweight, (size_t)(count * m->k / pack * m->n) * 4);
+    memcpy(add(m, "scales", "F16", m->groups, m->n), m->scales, (size_t)(count * m->groups * m->n) * 2);
+    if (zero_offset >= 0)
+        memcpy(add(m, "qzeros", "I32", m->groups, m->n / pack), m->qzeros, (size_t)(count * m->groups * m->n / pack) * 4);
+    if (m->g_idx)
+        memcpy(add(m, "g_idx", "I32", m->k, 0), m->g_idx, (size_t)(count * m->k) * 4);
+    if (m->bias)
+        memcpy(add(m, "bias", "F16", m->n, 0), m->bias, (size_t)(count * m->n) * 2);
+    m->attrs[5] = (struct td_attr){"zero_offset", zero_offset != 0}, m->s.n_attrs = 6;
+    m->s.layout = "gptq";
 }
 
 static void moe(struct moe *m, int model, const char *first, const char *second, int64_t from, int64_t count, bool bias)
@@ -319,6 +337,34 @@ static void experts_are_found(void **state)
     }
 }
 
+static void experts_of_ones_own(void **state)
+{
+    static const struct { int model; const char *first, *second, *name; int zero_offset; } all[] = {
+        {PLAIN, "gate_proj", "up_proj", MLP ".gate_up_proj", 1}, {PLAIN, "down_proj", NULL, MLP ".down_proj", -1}, {ACT_ORDER, "down_proj", NULL, MLP ".down_proj", 1},
+        {AWQ, "gate_proj", "up_proj", MLP ".gate_up_proj", 0}};
+    struct moe m;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof all / sizeof *all; i++) {
+        moe(&m, all[i].model, all[i].first, all[i].second, 0, EXPERTS, i % 2);
+        send_own(&m, all[i].zero_offset);
+        identify(&m);
+        assert_string_equal(m.s.layer, all[i].name);
+        expect_unpacked(&m);
+        assert_int_equal(extra(&m, "zero_offset"), all[i].zero_offset != 0);
+        expect_refs(&m, 0);
+        end(&m);
+    }
+    moe(&m, PLAIN, "down_proj", NULL, 0, EXPERTS, false);
+    send_own(&m, 1);
+    m.t[1].rec.shape[2]++;               /* of another form: as it was sent */
+    identify(&m);
+    assert_int_equal(m.s.n, 3);
+    assert_int_equal(m.s.layer[0], 0);
+    end(&m);
+}
+
 /* A rank of expert parallelism has some of them. */
 static void experts_of_a_rank(void **state)
 {
@@ -428,7 +474,7 @@ static void lies_are_not_followed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(experts_are_found),
+        cmocka_unit_test(experts_are_found), cmocka_unit_test(experts_of_ones_own),
         cmocka_unit_test(experts_of_a_rank),
         cmocka_unit_test(experts_of_another_model),
         cmocka_unit_test(experts_of_wna16),

@@ -218,6 +218,66 @@ static void test_scaled(void **state)
     assert_string_equal(w.rounding, "none");
 }
 
+/* ---- moe_gemm ---------------------------------------------------------------------------------------------------- */
+
+#define E_ROW "[operator m::e]\nkind = moe_gemm\na = x\nqweight = w\nscales = s\nsorted_token_ids = ids\nexpert_ids = owner\n" \
+              "num_tokens_post_padded = count\ntopk_weights = tw\nbits = 4\ntop_k = k\nblock_size = 16\nout = y\nrounding = weight\n"
+#define EXPERTS "e(Tensor x, Tensor w, Tensor s, Tensor ids, Tensor owner, Tensor count, Tensor? tw, int k, bool mul, Tensor! y) -> ()"
+
+static struct fake_torch_tensor stack_of(int64_t d0, int64_t d1, int64_t d2, int32_t dtype)
+{
+    return (struct fake_torch_tensor){.ndim = 3, .sizes = {d0, d1, d2}, .strides = {d1 * d2, d2, 1}, .dtype = dtype, .device = TD_TORCH_CUDA, .data = gpu};
+}
+
+static int64_t attr_of(const struct td_gpu_work *w, const char *name)
+{
+    int i;
+
+    for (i = 0; i < w->n_attr && strcmp(w->attr[i].name, name); i++)
+        ;
+    return i < w->n_attr ? w->attr[i].value : -1;
+}
+
+static void test_experts(void **state)
+{
+    struct fake_torch_tensor x = matrix(3, 64, TD_TORCH_BF16), q = stack_of(4, 8, 48, TD_TORCH_I32), s = stack_of(4, 2, 48, TD_TORCH_BF16), ids = matrix(96, 0, TD_TORCH_I32),
+                             owner = matrix(6, 0, TD_TORCH_I32), count = matrix(1, 0, TD_TORCH_I32), tw = matrix(3, 2, TD_TORCH_F32), y = matrix(6, 48, TD_TORCH_BF16);
+    td_torch_value at = (uintptr_t)&tw, stack[10] = {(uintptr_t)&x, (uintptr_t)&q, (uintptr_t)&s, (uintptr_t)&ids, (uintptr_t)&owner, (uintptr_t)&count, (uintptr_t)&at, 2, 0xff00,
+                                                     (uintptr_t)&y};
+    const struct tap_torch_meaning *m = meaning(E_ROW "mul_topk_weights = mul\nround_topk_weights = 1\n", "m::e", EXPERTS);
+    struct td_gpu_work w;
+
+    (void)state;
+    assert_int_equal(product(m, stack, &w), TAP_TORCH_READ);
+    assert_true(w.m == 3 && w.n == 48 && w.k == 64 && w.bits == 4 && w.group_size == 32 && w.zero_offset == 1 && w.c_rows == 6 && w.n_op == 8);
+    assert_string_equal(w.adapter->kind, "moe_gemm");
+    assert_string_equal(w.adapter->layout, "gptq");
+    assert_string_equal(w.rounding, "weight-bf16");
+    assert_true(attr_of(&w, "experts") == 4 && attr_of(&w, "top_k") == 2 && attr_of(&w, "block_size") == 16 && attr_of(&w, "mul_topk_weights") == 0 &&
+                attr_of(&w, "round_topk_weights") == 1); /* of a bool one byte is meant */
+    assert_true(w.op[1].use == TD_GPU_WEIGHT && w.op[1].ndim == 3 && w.op[3].use == TD_GPU_IN && !strcmp(w.op[3].role, "sorted_token_ids"));
+    stack[8] = 1;
+    assert_int_equal(product(m, stack, &w), TAP_TORCH_READ);
+    assert_int_equal(attr_of(&w, "mul_topk_weights"), 1);
+    stack[6] = 0;                        /* multiplies by weights that are not there */
+    assert_int_equal(product(m, stack, &w), TAP_TORCH_UNKNOWN);
+    stack[6] = (uintptr_t)&at, stack[7] = 3; /* as many rows as y does not have */
+    assert_int_equal(product(m, stack, &w), TAP_TORCH_UNKNOWN);
+    stack[7] = 2, s = stack_of(4, 3, 48, TD_TORCH_BF16); /* groups that do not divide K */
+    assert_int_equal(product(m, stack, &w), TAP_TORCH_UNKNOWN);
+    s = stack_of(3, 2, 48, TD_TORCH_BF16);  /* scales of fewer experts */
+    assert_int_equal(product(m, stack, &w), TAP_TORCH_UNKNOWN);
+    s = stack_of(4, 2, 48, TD_TORCH_BF16), q = matrix(8, 48, TD_TORCH_I32);
+    assert_int_equal(product(m, stack, &w), TAP_TORCH_UNKNOWN);
+    q = stack_of(4, 8, 48, TD_TORCH_I32);
+    m = meaning(E_ROW, "m::e", EXPERTS);  /* without the key: where there are weights */
+    assert_int_equal(product(m, stack, &w), TAP_TORCH_READ);
+    assert_int_equal(attr_of(&w, "mul_topk_weights"), 1);
+    stack[6] = 0;
+    assert_int_equal(product(m, stack, &w), TAP_TORCH_READ);
+    assert_true(attr_of(&w, "mul_topk_weights") == 0 && w.n_op == 7);
+}
+
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 static void test_rows_that_do_not_fit(void **state)
@@ -272,6 +332,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_how_w_lies), cmocka_unit_test(test_calls_that_are_none_of_the_row), cmocka_unit_test(test_gptq),
         cmocka_unit_test(test_scaled),
+        cmocka_unit_test(test_experts),
         cmocka_unit_test(test_rows_that_do_not_fit), cmocka_unit_test(test_texts_come_and_go),
     };
 
