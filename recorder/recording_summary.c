@@ -161,6 +161,12 @@ static void print_unknown_layouts(const struct td_tap_client_state *ops, FILE *t
                 "and name its model (--checkpoint)\n");
 }
 
+/* Were graphs seen by twins, not by copies within them (--graphs)? */
+static bool has_twins(const struct td_tap_client_state *ops)
+{
+    return ops->twins || ops->graphs_no_twin || ops->graphs_no_room;
+}
+
 static void print_graphs(const struct td_tap_client_state *ops, bool all, FILE *to)
 {
     int64_t unread = coverage_of(ops).graphs;
@@ -178,6 +184,11 @@ static void print_graphs(const struct td_tap_client_state *ops, bool all, FILE *
                 "         %lld of these had no twin, for all twins together take what they may: more is "
                 "TD_TAP_TWINS_MIB in the server's environment\n",
                 (long long)ops->graphs_no_room);
+    if (ops->graphs_no_twin)
+        fprintf(to,
+                "         %lld of these can have no twin, for the driver refuses it: start the server "
+                "with record --graphs, or vLLM with --enforce-eager\n",
+                (long long)ops->graphs_no_twin);
     if (ops->ops_rotation)
         fprintf(to,
                 "         %lld GEMMs were left out by rotation: a graph has more of them than are copied "
@@ -187,8 +198,10 @@ static void print_graphs(const struct td_tap_client_state *ops, bool all, FILE *
                 all ? "; so this is a sample, though all were asked for" : "");
     if (ops->graphs_read && ops->ops_graph)
         fprintf(to,
-                "         %lld GEMMs in graphs had no room for their copies, or are of a form that "
-                "is not read: more room is --graphs-mib\n",
+                has_twins(ops) ? "         %lld GEMMs in graphs were not copied: their graphs had no "
+                                 "twin yet, or none at all\n"
+                               : "         %lld GEMMs in graphs had no room for their copies, or are of "
+                                 "a form that is not read: more room is --graphs-mib\n",
                 (long long)ops->ops_graph);
 }
 

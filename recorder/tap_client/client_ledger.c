@@ -45,6 +45,7 @@ static const struct { const char *seen, *name; } counted[TAP_COUNTS] = {
     [TAP_GRAPHS] = {NULL, "launches.graphs"},
     [TAP_GRAPHS_READ] = {NULL, "launches.graphs_read"},
     [TAP_GRAPHS_NO_ROOM] = {NULL, "launches.graphs_no_room"},
+    [TAP_GRAPHS_NO_TWIN] = {NULL, "launches.graphs_no_twin"},
     [TAP_TWINS] = {NULL, "twins.made"},
     [TAP_RESTS] = {NULL, "watch.rests"},
     [TAP_RESTED_MS] = {NULL, "watch.rested_ms"},
@@ -63,6 +64,8 @@ static void add_to_state(struct td_tap_client_state *state, enum tap_count i, in
     case TAP_GRAPHS: state->graphs += n; break;
     case TAP_GRAPHS_READ: state->graphs_read += n; break;
     case TAP_GRAPHS_NO_ROOM: state->graphs_no_room += n; break;
+    case TAP_GRAPHS_NO_TWIN: state->graphs_no_twin += n; break;
+    case TAP_TWINS: state->twins += n; break;
     case TAP_OPS_GRAPH: state->ops_graph += n; break;
     case TAP_OPS_ROTATION: state->ops_rotation += n; break;
     case TAP_OPS_RING: state->ops_ring += n; break;

@@ -21,6 +21,7 @@
  *   launches.seen, .known    kernels; those that the tap reads
  *   launches.graphs, .graphs_read   graphs; those whose capture was watched
  *   launches.graphs_no_room  graphs that had no twin, for want of memory
+ *   launches.graphs_no_twin  graphs of which no twin can be made
  *   twins.made               twins of graphs; the bytes of the GPU that they count for
  *   watch.rests, .rested_ms  how often, and how long, nothing was watched
  *   flight.kept              dumps of the flight recorder

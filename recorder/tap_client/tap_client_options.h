@@ -85,6 +85,8 @@ struct td_tap_client_state {
                                    by their names */
     int64_t graphs, graphs_read; /* launches of CUDA graphs; of graphs whose capture was watched.
                                     The rest is not seen */
+    int64_t twins;              /* of CUDA graphs, that were made */
+    int64_t graphs_no_twin;     /* launches of graphs of which no twin can be made */
     int64_t graphs_no_room;     /* launches of graphs that had no twin, for want of memory */
     int64_t ops_graph, ops_ring; /* of ops_dropped: in graphs; for want of room on their way */
     int64_t ops_rotation;       /* of ops_dropped: left out of a graph by rotation */

@@ -29,7 +29,7 @@
 #include "common/desc/weight_fingerprint.h"
 
 #define TAP_MAGIC 0x50415444u /* "DTAP" */
-#define TAP_VERSION 16u       /* both sides must be equal */
+#define TAP_VERSION 17u       /* both sides must be equal */
 #define TAP_PAGE 4096u
 #define TAP_MAX_RINGS 64u
 #define TAP_MIN_RING_BYTES (64u << 10)
@@ -124,6 +124,7 @@ enum tap_count {
     TAP_GRAPHS,                    /* launches of whole CUDA graphs */
     TAP_GRAPHS_READ,               /* of graphs whose capture was watched (--graphs) */
     TAP_GRAPHS_NO_ROOM,            /* of graphs without a twin, for which there is no memory */
+    TAP_GRAPHS_NO_TWIN,            /* of graphs of which no twin can be made */
     TAP_TWINS,                     /* of graphs that were made; bytes: what they count for */
     TAP_RESTS,                     /* pauses between windows of the sample: nothing was watched, */
     TAP_RESTED_MS,                 /* and the ms of all of them */

@@ -135,6 +135,7 @@ void tap_cuda_twin_share_out(struct tap_cuda_plan *p, uint64_t arena_bytes)
 
     for (s = p->first; s; s = s->next) {
         s->slot = TAP_CUDA_NO_SLOT;
+        s->part = part;
         if (s->uncopyable || s->bytes > arena_bytes)
             continue;
         if (used > arena_bytes - s->bytes)
@@ -152,14 +153,19 @@ static bool has_copies(const struct tap_cuda_captured *s, uint32_t part)
     return !s->uncopyable && s->slot != TAP_CUDA_NO_SLOT && s->part == part;
 }
 
-uint64_t tap_cuda_twin_nodes(const struct tap_cuda_plan *p, uint32_t part)
+uint64_t tap_cuda_twin_nodes(const struct tap_cuda_plan *p)
 {
     const struct tap_cuda_captured *s;
-    uint64_t n = p->nodes;
+    uint64_t n = 0, most = 0;
+    uint32_t part = 0;
 
-    for (s = p->first; s; s = s->next)
+    for (s = p->first; s; s = s->next) { /* parts come one after the other */
+        n = s->part == part ? n : 0;
+        part = s->part;
         n += has_copies(s, part);
-    return n;
+        most = n > most ? n : most;
+    }
+    return p->nodes + most;
 }
 
 void *tap_cuda_twin_make(struct tap_cuda_plan *p, uint64_t arena, uint32_t part)

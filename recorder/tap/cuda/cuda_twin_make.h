@@ -20,8 +20,8 @@ bool tap_cuda_twin_keep(struct tap_cuda_plan *p, void *graph);
 /* Give each product a slot in an arena of so many bytes, and a part: those of one part fit into it
  * together. With the lock held, while there is no twin. */
 void tap_cuda_twin_share_out(struct tap_cuda_plan *p, uint64_t arena_bytes);
-/* How many nodes a twin of that part has. */
-uint64_t tap_cuda_twin_nodes(const struct tap_cuda_plan *p, uint32_t part);
+/* How many nodes a twin has at most, of whichever part. */
+uint64_t tap_cuda_twin_nodes(const struct tap_cuda_plan *p);
 /* Instantiate a twin whose products, those of one part, have copies made to their slots in
  * the arena. With the context current, on the tap's thread. Returns the CUgraphExec;
  * NULL: the driver refused. Products that cannot be copied are uncopyable from then on. */

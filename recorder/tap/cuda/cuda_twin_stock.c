@@ -31,6 +31,8 @@ bool tap_cuda_twin_want(struct tap_cuda_plan *p)
     p->launched_ns = now;
     if (p->no_room)
         tap_count(TAP_GRAPHS_NO_ROOM, 1, 0);
+    if (p->first && (p->twin_state == TAP_CUDA_NO_TWIN || !p->base))
+        tap_count(TAP_GRAPHS_NO_TWIN, 1, 0);
     if (p->twin_state == TAP_CUDA_TWIN_NOT_YET && p->base &&
         (!p->no_room || now - p->tried_ns > RETRY_NS)) {
         p->twin_state = TAP_CUDA_TWIN_WANTED;
@@ -47,14 +49,23 @@ void tap_cuda_twin_launched(struct tap_cuda_plan *p)
     atomic_fetch_add(&stock.turns, 1);
 }
 
-void tap_cuda_twin_destroy(struct tap_cuda_plan *p)
+/* The twin, which is p's no more. */
+static void *take_out(struct tap_cuda_plan *p)
 {
-    if (!p->twin)
-        return;
-    tap_driver.graph_exec_destroy(p->twin);
+    void *twin = p->twin;
+
     tap_cuda_twin_memory_give(p->twin_bytes);
     p->twin = NULL;
     p->twin_bytes = 0;
+    return twin;
+}
+
+void tap_cuda_twin_destroy(struct tap_cuda_plan *p)
+{
+    void *twin = take_out(p);
+
+    if (twin)
+        tap_driver.graph_exec_destroy(twin);
 }
 
 void tap_cuda_twin_forget_plan(const struct tap_cuda_plan *p)
@@ -104,21 +115,31 @@ static struct tap_cuda_plan *least_useful(void)
     return least && tap_now() - least->launched_ns > tap_cuda_twin_idle_ns ? least : NULL;
 }
 
-/* Count a twin of so many bytes for p. Where it must be, its old one goes. False: there is no room,
- * and none that could go. */
+/* A twin that goes so that p gets one: p's own, or another plan's. NULL: none can go. */
+static void *twin_that_goes(struct tap_cuda_plan *p)
+{
+    struct tap_cuda_plan *goes = p->twin && !p->launching ? p : least_useful();
+
+    if (goes && goes != p)
+        goes->twin_state = TAP_CUDA_TWIN_NOT_YET;
+    return goes ? take_out(goes) : NULL;
+}
+
+/* Count a twin of so many bytes for p. False: there is no room, and none that could go. Twins are
+ * destroyed without the lock: the driver may wait until they have run, and launches need the lock. */
 static bool make_room(struct tap_cuda_plan *p, uint64_t bytes)
 {
-    struct tap_cuda_plan *goes;
+    void *goes = NULL;
     bool ok;
 
-    tap_cuda_follow_lock();
-    while (!(ok = tap_cuda_twin_memory_take(bytes)) &&
-           (goes = p->twin && !p->launching ? p : least_useful())) {
-        tap_cuda_twin_destroy(goes);
-        if (goes != p)
-            goes->twin_state = TAP_CUDA_TWIN_NOT_YET;
-    }
-    tap_cuda_follow_unlock();
+    do {
+        if (goes)
+            tap_driver.graph_exec_destroy(goes);
+        tap_cuda_follow_lock();
+        ok = tap_cuda_twin_memory_take(bytes);
+        goes = ok ? NULL : twin_that_goes(p);
+        tap_cuda_follow_unlock();
+    } while (goes);
     return ok;
 }
 
@@ -135,30 +156,31 @@ static uint32_t next_part(struct tap_cuda_plan *p, uint64_t arena_bytes)
     return part;
 }
 
-/* The twin of that part is p's from now on. */
-static void set_twin(struct tap_cuda_plan *p, void *twin, uint32_t part, uint64_t bytes)
+/* The twin of that part is p's from now on. Returns the one that was. */
+static void *set_twin(struct tap_cuda_plan *p, void *twin, uint32_t part, uint64_t bytes)
 {
-    tap_cuda_twin_destroy(p);
+    void *old = take_out(p);
+
     p->twin = twin;
     p->twin_bytes = bytes;
     p->part = part;
     p->recorded = 0;
     if (twin)
         tap_count(TAP_TWINS, 1, bytes);
+    return old;
 }
 
 /* Put the twin into its plan. NULL: the driver refused, or there was no room. */
 static void keep(struct tap_cuda_plan *p, void *twin, uint32_t part, uint64_t bytes, bool room)
 {
+    void *gone = twin;
+
     tap_cuda_follow_lock();
-    if (!twin && room)
+    if (room && (!twin || p->launching))
         tap_cuda_twin_memory_give(bytes);
-    if (p->launching) {               /* a thread launches the old twin: try again */
-        if (twin)
-            tap_driver.graph_exec_destroy(twin), tap_cuda_twin_memory_give(bytes);
-    } else {
+    if (!p->launching) {              /* else a thread launches the old twin: try again */
         tap_cuda_twin_forget_plan(p); /* it waits no more */
-        set_twin(p, twin, part, twin ? bytes : 0);
+        gone = set_twin(p, twin, part, twin ? bytes : 0);
         p->twin_state = twin   ? TAP_CUDA_TWIN_READY
                         : room ? TAP_CUDA_NO_TWIN
                                : TAP_CUDA_TWIN_NOT_YET;
@@ -167,6 +189,8 @@ static void keep(struct tap_cuda_plan *p, void *twin, uint32_t part, uint64_t by
     }
     tap_cuda_plan_release(p);
     tap_cuda_follow_unlock();
+    if (gone)
+        tap_driver.graph_exec_destroy(gone);
 }
 
 static void make(struct tap_cuda_plan *p)
@@ -174,7 +198,7 @@ static void make(struct tap_cuda_plan *p)
     uint64_t arena_bytes;
     const uint64_t arena = tap_cuda_twin_arena(&arena_bytes);
     const uint32_t part = next_part(p, arena_bytes);
-    const uint64_t bytes = tap_cuda_twin_memory_of(tap_cuda_twin_nodes(p, part));
+    const uint64_t bytes = tap_cuda_twin_memory_of(tap_cuda_twin_nodes(p));
     const bool room = make_room(p, bytes);
 
     keep(p, room ? tap_cuda_twin_make(p, arena, part) : NULL, part, bytes, room);

@@ -82,6 +82,13 @@ static void what_is_missing_is_said_with_the_next_step(void **state)
     some.graphs_no_room = 3, some.ops_rotation = 4;
     expect(&some, "3 of these had no twin, for all twins together take what they may", true);
     expect(&some, "4 GEMMs were left out by rotation", true);
+    some.ops_graph = 9;
+    expect(&some, "9 GEMMs in graphs were not copied: their graphs had no twin yet", true);
+    some.graphs_no_room = 0;
+    expect(&some, "more room is --graphs-mib", true);
+    some.graphs_no_twin = 2;
+    expect(&some, "2 of these can have no twin", true);
+    expect(&some, "--graphs-mib", false);
 }
 
 /* However long a recording is, its medians take bounded memory, and are those of all of it. */

@@ -135,6 +135,34 @@ static void a_graph_changed_by_hand_has_no_twin(void **state)
     cudaGraphExecDestroy(exec);
 }
 
+/* A graph that is instantiated for launches by the device, and one that was updated from nobody knows what: neither can have a twin, and their launches are named. */
+static void a_graph_without_a_twin_is_named(void **state)
+{
+    void *graph = capture_graph(4), *exec;
+    struct bench b;
+
+    (void)state;
+    assert_int_equal(cudaGraphInstantiateWithFlags(&exec, graph, TD_CUDA_GRAPH_DEVICE_LAUNCH), 0);
+    assert_int_equal(cudaGraphDestroy(graph), 0);
+    arm(&b, TAP_MODE_ALL);
+    assert_false(step(exec, 1));
+    tap_front_cuda.tick();
+    assert_false(step(exec, 2));
+    assert_int_equal(cudaGraphExecKernelNodeSetParams(exec, exec, exec), 0);
+    graph = capture_graph(5);
+    assert_int_equal(cudaGraphExecUpdate(exec, graph, NULL, NULL), 0);
+    assert_int_equal(cudaGraphDestroy(graph), 0);
+    assert_false(step(exec, 3));
+    tap_front_cuda.tick();
+    assert_false(step(exec, 4));
+    disarm(&b);
+    assert_int_equal(ledger(&b, "launches.graphs_no_twin"), 4);
+    assert_int_equal(ledger(&b, "launches.graphs_read"), 4);
+    assert_int_equal(ledger(&b, "ops.dropped.graph"), 4 * TWIN_LAYERS);
+    bench_close(&b);
+    cudaGraphExecDestroy(exec);
+}
+
 /* A twin that the driver refuses: the server's own graph runs, and the server is told nothing. */
 static void a_refused_twin_is_replaced(void **state)
 {
@@ -241,6 +269,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_twin_dies_with_its_original),
         cmocka_unit_test(pieces_of_a_step_go_together),
         cmocka_unit_test(a_graph_changed_by_hand_has_no_twin),
+        cmocka_unit_test(a_graph_without_a_twin_is_named),
         cmocka_unit_test(a_refused_twin_is_replaced),
         cmocka_unit_test(an_update_is_followed),
         cmocka_unit_test(an_update_from_a_mere_graph_is_followed),
