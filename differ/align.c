@@ -208,10 +208,36 @@ static int by_first_answer(const void *a, const void *b)
     return 0;
 }
 
+/* Each answer to a prompt is compared with each of the baseline's, token by token. A small file can hold so
+ * many answers to one prompt that this takes for ever. */
+static int check_work(const struct td_groups *out, struct td_error *err)
+{
+    uint64_t work = 0;
+    size_t i, j;
+    int r;
+
+    for (i = 0; i < out->n; i++) {
+        const struct td_prompt_group *g = &out->group[i];
+        uint64_t answers = 0, tokens = 1;
+
+        for (r = 0; r < TD_N_ROLES; r++)
+            for (j = 0; j < g->n[r]; j++, answers++)
+                if (g->by_role[r][j].x->n_tokens > (int64_t)tokens)
+                    tokens = (uint64_t)g->by_role[r][j].x->n_tokens;
+        if (g->n[TD_BASE] * answers > (TD_ALIGN_WORK - work) / tokens)
+            return td_fail(err, TD_ELIMIT, "%llu answers to the prompt \"%.100s\", of up to %llu tokens: comparing each with each of "
+                           "the baseline's takes too long; record fewer repeats (-k), or judge fewer prompts",
+                           (unsigned long long)answers, g->prompt_id, (unsigned long long)tokens);
+        work += g->n[TD_BASE] * answers * tokens;
+    }
+    return TD_OK;
+}
+
 int td_align_exchanges(const struct td_side *sides, size_t n_sides, struct td_groups *out,
                        struct td_error *err)
 {
     size_t i, j, n = 0, total = 0;
+    int rc;
 
     memset(out, 0, sizeof *out);
     for (i = 0; i < n_sides; i++)
@@ -244,6 +270,11 @@ int td_align_exchanges(const struct td_side *sides, size_t n_sides, struct td_gr
         }
         if (g->n[x->role]++ == 0)
             g->by_role[x->role] = x;
+    }
+    rc = check_work(out, err);
+    if (rc) {
+        td_groups_release(out);
+        return rc;
     }
     qsort(out->group, out->n, sizeof *out->group, by_first_answer);
     return TD_OK;

@@ -59,6 +59,8 @@ struct td_prompt_group {
     size_t n[TD_N_ROLES];
 };
 
+#define TD_ALIGN_WORK ((uint64_t)1 << 33) /* 100 prompts with 50 answers of 2,000 tokens on both sides are a quarter */
+
 struct td_groups {
     struct td_prompt_group *group;  /* in the order in which the baseline was asked, then the
                                        rest */
@@ -69,7 +71,7 @@ struct td_groups {
 
 /* Group the exchanges of all sides by prompt.
  *   sides : [n], borrowed as long as the groups live
- * TD_OK or TD_ENOMEM. */
+ * TD_OK, TD_ENOMEM; TD_ELIMIT: comparing them takes more than TD_ALIGN_WORK pairs of tokens. */
 int td_align_exchanges(const struct td_side *sides, size_t n, struct td_groups *out,
                        struct td_error *err);
 void td_groups_release(struct td_groups *g);

@@ -108,6 +108,32 @@ static void test_counterpart_prefers_repeat_and_phase(void **state)
     td_groups_release(&g);
 }
 
+/* So many answers to one prompt that comparing each with each would take hours. */
+static void test_too_many_answers_to_a_prompt_are_refused(void **state)
+{
+    enum { N = 4000 };
+    static struct td_exchange base[N], now[N];
+    struct td_side sides[] = {{.role = TD_BASE, .xs = base, .n_xs = N}, {.role = TD_NEW, .xs = now, .n_xs = N}};
+    struct td_groups g;
+    struct td_error err = {0, ""};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < N; i++) {
+        base[i] = answer((uint32_t)i, "zebra", (int32_t)i, TD_PHASE_TIMED);
+        now[i] = base[i];
+    }
+    base[7].n_tokens = 100;
+    assert_int_equal(td_align_exchanges(sides, 2, &g, &err), TD_OK);
+    td_groups_release(&g);
+    base[7].n_tokens = 1000;
+    assert_int_equal(td_align_exchanges(sides, 2, &g, &err), TD_ELIMIT);
+    assert_non_null(strstr(err.msg, "8000 answers to the prompt \"zebra\", of up to 1000 tokens"));
+    base[7].n_tokens = INT32_MAX;
+    td_error_clear(&err);
+    assert_int_equal(td_align_exchanges(sides, 2, &g, &err), TD_ELIMIT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -115,6 +141,7 @@ int main(void)
         cmocka_unit_test(test_what_one_side_does_not_say_is_not_compared),
         cmocka_unit_test(test_answers_of_a_prompt_come_together_in_the_order_asked),
         cmocka_unit_test(test_counterpart_prefers_repeat_and_phase),
+        cmocka_unit_test(test_too_many_answers_to_a_prompt_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
