@@ -3,15 +3,43 @@
 #include "differ/blame.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-static const struct td_exchange *exchange_of(int64_t stream, const struct td_exchange *xs, size_t n)
+static int by_stream(const void *a, const void *b)
 {
-    size_t i = 0;
+    const struct td_exchange *x = *(const struct td_exchange *const *)a, *y = *(const struct td_exchange *const *)b;
 
-    while (i < n && (int64_t)xs[i].stream != stream)
-        i++;
-    return stream >= 0 && i < n ? &xs[i] : NULL;
+    return (x->stream > y->stream) - (x->stream < y->stream);
+}
+
+/* The exchanges in the order of their streams, freed by the caller: a step may have as many spans as a
+ * recording has exchanges. NULL: out of memory. */
+static const struct td_exchange **sort_by_stream(const struct td_exchange *xs, size_t n)
+{
+    const struct td_exchange **sorted = calloc(n + 1, sizeof *sorted);
+    size_t i;
+
+    for (i = 0; sorted && i < n; i++)
+        sorted[i] = &xs[i];
+    if (sorted && n)
+        qsort(sorted, n, sizeof *sorted, by_stream);
+    return sorted;
+}
+
+static const struct td_exchange *exchange_of(int64_t stream, const struct td_exchange *const *sorted, size_t n)
+{
+    size_t low = 0, high = n;
+
+    while (low < high) {
+        const size_t mid = low + (high - low) / 2;
+
+        if ((int64_t)sorted[mid]->stream < stream)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < n && (int64_t)sorted[low]->stream == stream ? sorted[low] : NULL;
 }
 
 static void set_row(struct td_blame *b, const struct td_span *s, const struct td_exchange *x,
@@ -63,6 +91,7 @@ void td_blame_place(struct td_blame *b, const struct td_step *steps, size_t n_st
     const int64_t row =
         b->first && b->first->candidate.row_at >= 0 ? b->first->candidate.row_at : 0;
     const struct td_step *step = NULL;
+    const struct td_exchange **sorted;
     bool all;
     size_t i;
     int32_t k;
@@ -76,11 +105,12 @@ void td_blame_place(struct td_blame *b, const struct td_step *steps, size_t n_st
     b->inferred = step->how == TD_HOW_INFERRED;
     all = has_all_rows(b->first, step);
     b->padding = is_padding(b->first, step, row);
-    if (b->padding)
+    sorted = b->padding ? NULL : sort_by_stream(xs, n_xs);
+    if (!sorted)
         return;
     for (k = 0; k < step->n_spans; k++) {
         const struct td_span *s = &step->spans[k];
-        const struct td_exchange *x = exchange_of(s->stream, xs, n_xs);
+        const struct td_exchange *x = exchange_of(s->stream, sorted, n_xs);
         const bool alone = step->n_spans == 1 && s->first_row >= 0;
 
         if (x && (all ? s->first_row >= 0 && row >= s->first_row && row - s->first_row < s->n_rows
@@ -89,4 +119,5 @@ void td_blame_place(struct td_blame *b, const struct td_step *steps, size_t n_st
         else if (x && (!all || s->first_row < 0))
             add_sharing(b, x);
     }
+    free(sorted);
 }
