@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Noted while the tap sleeps, so that an arm begins with twins of the graphs that are in use. A table
- * of GRAPHS places without a lock: where two graphs share a place, the one that was launched last has
+ * without a lock: where two graphs share a place, the one that was launched last has
  * it. What it holds may be gone meanwhile, and another graph may have the handle. */
 #ifndef TD_RECORDER_TAP_CUDA_CUDA_GRAPH_RECENT_H
 #define TD_RECORDER_TAP_CUDA_CUDA_GRAPH_RECENT_H
@@ -10,7 +10,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define TAP_CUDA_RECENT 512u          /* a step may be a graph for each layer, and sizes differ */
+#define TAP_CUDA_RECENT 4096u         /* so many that two seldom share a place: a step may be a graph for each
+                                       * layer, and sizes differ */
 
 #pragma GCC visibility push(hidden)
 
@@ -20,7 +21,7 @@ extern const void *_Atomic tap_cuda_recent[TAP_CUDA_RECENT];
 static inline void tap_cuda_graph_recent_note(const void *exec)
 {
     const void *_Atomic *place =
-        &tap_cuda_recent[((uintptr_t)exec >> 4) * 0x9e3779b97f4a7c15u >> 55];
+        &tap_cuda_recent[((uintptr_t)exec >> 4) * 0x9e3779b97f4a7c15u >> 52];
 
     if (atomic_load_explicit(place, memory_order_relaxed) != exec)
         atomic_store_explicit(place, exec, memory_order_relaxed);

@@ -213,7 +213,7 @@ static void want_recent(void)
 
     tap_cuda_follow_lock();
     for (i = 0; i < TAP_CUDA_RECENT; i++) {
-        p = tap_cuda_plan_at(TAP_CUDA_EXEC, atomic_exchange(&tap_cuda_recent[i], NULL));
+        p = tap_cuda_plan_at(TAP_CUDA_EXEC, atomic_load(&tap_cuda_recent[i]));
         if (p && p->first)
             tap_cuda_twin_want(p);
     }
