@@ -223,12 +223,33 @@ static int fail_folder(const char *dir, uid_t uid, struct td_error *err)
                    dir, (unsigned)st.st_mode & 07777);
 }
 
-/* The path of the process's socket, where its environment puts it. False: there is none, or it is
- * in somebody else's folder, which err then names. */
+/* Is the process's socket in that folder? False: no, or the folder is not private, which err names
+ * unless it names one already. */
+static bool is_in_folder(pid_t pid, uid_t uid, const char *dir, char out[CLIENT_SOCKET_PATH],
+                         struct td_error *err)
+{
+    struct stat st;
+
+    if (!is_private_folder(dir, uid)) {
+        if (!err->code)
+            fail_folder(dir, uid, err);
+        return false;
+    }
+    return snprintf(out, CLIENT_SOCKET_PATH, "%s/tap-%d.sock", dir, (int)pid) <
+               (int)CLIENT_SOCKET_PATH &&
+           !stat(out, &st) && S_ISSOCK(st.st_mode);
+}
+
+/* The path of the process's socket: where its environment puts it, or ours, or where it lies without
+ * one. A server that gives its process a title (vLLM does) overwrites what /proc shows of its
+ * environment. False: there is none, or it is in somebody else's folder, which err then names. */
 static bool find_socket(pid_t pid, char out[CLIENT_SOCKET_PATH], struct td_error *err)
 {
-    char proc[64], base[CLIENT_SOCKET_PATH], dir[CLIENT_SOCKET_PATH + 16];
+    char dir[CLIENT_SOCKET_PATH + 16], base[CLIENT_SOCKET_PATH], proc[64];
+    const char *ours = getenv("TD_TAP_DIR");
+    struct td_error where = {0};
     struct stat st;
+    bool found;
 
     snprintf(proc, sizeof proc, "/proc/%d", (int)pid);
     if (stat(proc, &st))
@@ -239,13 +260,11 @@ static bool find_socket(pid_t pid, char out[CLIENT_SOCKET_PATH], struct td_error
         snprintf(dir, sizeof dir, "%s/tapedeck", base);
     else
         snprintf(dir, sizeof dir, "/tmp/tapedeck-%u", (unsigned)st.st_uid);
-    if (!is_private_folder(dir, st.st_uid)) {
-        fail_folder(dir, st.st_uid, err);
-        return false;
-    }
-    return snprintf(out, CLIENT_SOCKET_PATH, "%s/tap-%d.sock", dir, (int)pid) <
-               (int)CLIENT_SOCKET_PATH &&
-           !stat(out, &st) && S_ISSOCK(st.st_mode);
+    found = is_in_folder(pid, st.st_uid, dir, out, &where) ||
+            (ours && *ours && is_in_folder(pid, st.st_uid, ours, out, &where));
+    if (!found && where.code)
+        *err = where;
+    return found;
 }
 
 static bool has_tap_loaded(pid_t pid)

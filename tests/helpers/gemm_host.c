@@ -14,6 +14,7 @@
  *   child N M       a child process does steps and stays
  *   reap            kill that child and wait for it
  *   closefds        close every file descriptor above 2
+ *   title           write over the text of the environment, as a process title does
  *   bad             one call that the kernels refuse
  *   quit
  * The answer to each is "ok CALLS WRONG": calls made so far, wrong results so far. */
@@ -127,6 +128,14 @@ static void *work(void *arg)
     return NULL;
 }
 
+static void overwrite_environment(void)
+{
+    char **entry;
+
+    for (entry = environ; *entry; entry++)
+        memset(*entry, 0, strlen(*entry));
+}
+
 static void run(int threads, long n, int m, int with_steps)
 {
     struct work w[16];
@@ -229,7 +238,9 @@ int main(int argc, char **argv)
         else if (!strcmp(what, "reap")) {
             kill(child, SIGKILL);
             waitpid(child, NULL, 0);
-        } else if (!strcmp(what, "closefds"))
+        } else if (!strcmp(what, "title"))
+            overwrite_environment();
+        else if (!strcmp(what, "closefds"))
             close_descriptors();
         else if (!strcmp(what, "bad"))
             call_badly();

@@ -950,6 +950,26 @@ static void test_no_tap(void **state)
     assert_int_equal(td_tap_client_open(&(struct td_tap_client_target){.socket = "/nonexistent/x.sock"}, &(struct td_tap_client_options){0}, &l, &err), TD_ENOTFOUND);
 }
 
+/* A server that gives itself a title has no environment any more that /proc shows. Its tap starts after that, and is found. */
+static void test_server_with_a_title(void **state)
+{
+    struct content c;
+    struct host h;
+    struct tape t;
+
+    (void)state;
+    host_start(&h);
+    host_do(&h, "title");
+    host_do(&h, "steps 1 1");
+    tape_open(&t, &h, (struct td_tap_client_options){0});
+    tape_arm(&t, &everything);
+    host_do(&h, "steps 2 1");
+    tape_close(&t, &c);
+    assert_true(c.n_ops > 0);
+    content_free(&c);
+    host_end(&h);
+}
+
 /* A folder that others may enter: the tap serves nothing, the server does not care. */
 static void test_open_folder(void **state)
 {
@@ -1012,7 +1032,7 @@ int main(void)
         cmocka_unit_test(test_protocol),
         cmocka_unit_test(test_other_version), cmocka_unit_test(test_full_queue),
         cmocka_unit_test(test_no_tap),
-        cmocka_unit_test(test_open_folder),
+        cmocka_unit_test(test_server_with_a_title), cmocka_unit_test(test_open_folder),
         cmocka_unit_test(test_harmless),
     };
 
