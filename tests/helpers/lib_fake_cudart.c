@@ -1,6 +1,8 @@
 /* lib_fake_cudart.c - a fake libcudart.so.13 over the fake driver: the functions of graphs that torch
  * calls.
  * SPDX-License-Identifier: Apache-2.0 */
+#include <unistd.h>
+
 #include "tests/helpers/fake_cuda/fake_api.h"
 
 int cudaStreamBeginCapture(void *stream, int mode);
@@ -16,6 +18,8 @@ int cudaGraphLaunch(void *exec, void *stream);
 /* The executable graph that was launched last. */
 extern void *fake_cudart_launched;
 void *fake_cudart_launched;
+extern unsigned fake_cudart_pause_us;  /* before each launch, of a thread that loses its core */
+unsigned fake_cudart_pause_us;
 extern int fake_cudart_refuse, fake_cudart_refuse_update; /* so many launches, and updates, fail */
 int fake_cudart_refuse, fake_cudart_refuse_update;
 
@@ -71,6 +75,8 @@ int cudaGraphLaunch(void *exec, void *stream)
         fake_cudart_refuse--;
         return TD_CUDA_INVALID_VALUE;
     }
+    if (fake_cudart_pause_us)
+        usleep(fake_cudart_pause_us);
     fake_cudart_launched = exec;
     return cuGraphLaunch(exec, stream);
 }

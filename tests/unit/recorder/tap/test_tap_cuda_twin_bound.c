@@ -4,6 +4,8 @@
  * With 1 MiB for all of it: half is the arena, and the other half has room for two twins of three layers. */
 #include "twin_server.h"
 
+#include <pthread.h>
+
 #include "recorder/tap/cuda/cuda_twin_stock.h"
 
 #define TWIN_BYTES ((3 + 3) * 38 << 10) /* three products, three copies */
@@ -83,11 +85,97 @@ static void memory_is_given_back(void **state)
     cudaGraphExecDestroy(exec);
 }
 
+/* ---- a server that goes on meanwhile ------------------------------------------------------------------------------- */
+
+static struct { void *exec[3]; _Atomic bool over; _Atomic unsigned steps; } serving;
+
+/* Now and then a graph is captured anew. */
+static void *serve(void *arg)
+{
+    unsigned n;
+
+    cu.ctx_set_current(gpu_context);
+    while (!atomic_load(&serving.over)) {
+        n = atomic_fetch_add(&serving.steps, 1);
+        cudaGraphLaunch(serving.exec[n % 3], gpu_stream);
+        cu.stream_synchronize(gpu_stream);
+        if (n % 16)
+            continue;
+        cudaGraphExecDestroy(serving.exec[n % 3]);
+        serving.exec[n % 3] = capture((int)(n % 3) + 2);
+    }
+    return arg;
+}
+
+/* C of each op is A W, whatever was made and destroyed while it was computed. */
+static void check_products(const struct bench *b)
+{
+    struct td_error err = {0};
+    size_t i, bytes;
+    void *a, *weight;
+    int l;
+
+    for (i = 0; i < b->n_ops; i++) {
+        const struct td_op *op = &b->ops[i];
+
+        assert_int_equal(td_fixture_blob(b->fx, td_op_rec_in(op, "w")->blob, UINT64_MAX, &weight, &bytes, &err), 0);
+        for (l = 0; l < TWIN_LAYERS && memcmp(weight, (void *)w[l], K * K * 2) != 0; l++)
+            ;
+        assert_true(l < TWIN_LAYERS);
+        assert_int_equal(td_fixture_blob(b->fx, td_op_rec_in(op, "a")->blob, UINT64_MAX, &a, &bytes, &err), 0);
+        memcpy((void *)buffer[l % 2], a, bytes);
+        layer_on(gpu_stream, l, (int)(bytes / (K * 2)));
+        cu.stream_synchronize(gpu_stream);
+        check_blob(b, &op->out, (void *)buffer[(l + 1) % 2], bytes);
+        free(a);
+        free(weight);
+    }
+}
+
+/* Three graphs in turn, and room for two twins: for some ticks one is made and another one goes, then they stay for some. */
+static void twins_come_and_go_while_graphs_are_launched(void **state)
+{
+    unsigned armed, i, steps;
+    size_t recorded = 0;
+    pthread_t server;
+    struct bench b;
+
+    (void)state;
+    for (i = 0; i < 3; i++)
+        serving.exec[i] = capture((int)i + 2);
+    fill(1);
+    assert_int_equal(pthread_create(&server, NULL, serve, NULL), 0);
+    for (armed = 0; armed < 4; armed++) {
+        arm(&b, TAP_MODE_ALL);
+        steps = atomic_load(&serving.steps);
+        for (i = 0; i < 2000 && (i < 50 || atomic_load(&serving.steps) - steps < 60); i++) {
+            tap_cuda_twin_idle_ns = i % 20 < 10 ? 0 : 5000000000LL;
+            tap_front_cuda.tick();
+            while (client_drain(&b.l, b.lk))
+                ;
+            usleep(500);
+        }
+        if (armed == 3) {
+            atomic_store(&serving.over, true);
+            pthread_join(server, NULL);
+        }
+        disarm(&b);
+        recorded += b.n_ops;
+        if (armed == 3)
+            check_products(&b);
+        bench_close(&b);
+    }
+    assert_true(recorded > 0);
+    for (i = 0; i < 3; i++)
+        cudaGraphExecDestroy(serving.exec[i]);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_least_useful_twin_goes),
         cmocka_unit_test(memory_is_given_back),
+        cmocka_unit_test(twins_come_and_go_while_graphs_are_launched),
     };
 
     (void)argc;

@@ -6,6 +6,8 @@
 #define TWIN_ROWS 1024
 #include "twin_server.h"
 
+#include <pthread.h>
+
 enum { ROWS = TWIN_ROWS, TURN = 4, LATE = 5 }; /* LATE: steps of a turn where the tap's thread comes late */
 
 /* A step, and the recorder reads it: a ring holds no more than two of them. */
@@ -99,6 +101,47 @@ static void the_old_twin_makes_room(void **state)
     cudaGraphExecDestroy(other);
 }
 
+static void *launch_slowly(void *exec)
+{
+    cu.ctx_set_current(gpu_context);
+    *pause_us = 300000;
+    cudaGraphLaunch(exec, gpu_stream);
+    *pause_us = 0;
+    return NULL;
+}
+
+/* A thread that launches the old twin loses its core; the tap's thread wants to put the next one in its place, and waits for a later tick. */
+static void a_twin_that_is_launched_stays(void **state)
+{
+    void *exec = capture(ROWS);
+    const void *old;
+    pthread_t server;
+    unsigned seed;
+    struct bench b;
+
+    (void)state;
+    arm(&b, TAP_MODE_ALL);
+    step_and_tick(&b, exec, 1);
+    for (seed = 2; seed < 2 + TURN; seed++)
+        assert_true(read_step(&b, exec, seed));
+    old = *launched;
+    fill(seed);
+    assert_int_equal(pthread_create(&server, NULL, launch_slowly, exec), 0);
+    usleep(100000);
+    tap_front_cuda.tick();
+    pthread_join(server, NULL);
+    cu.stream_synchronize(gpu_stream);
+    assert_ptr_equal(*launched, old);
+    tap_front_cuda.tick();
+    assert_true(read_step(&b, exec, seed + 1));
+    disarm(&b);
+    assert_int_equal(b.n_ops, 2 * (TURN + 2));
+    check_some(&b, 2 * TURN, 0, 2, ROWS, seed);
+    check_some(&b, 2 * TURN + 2, 2, 2, ROWS, seed + 1);
+    bench_close(&b);
+    cudaGraphExecDestroy(exec);
+}
+
 /* Of a step without a twin, none is in rotation; and a graph that fits has no parts. */
 static void a_graph_that_fits_is_whole(void **state)
 {
@@ -123,6 +166,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_products_come_in_turn),
         cmocka_unit_test(the_old_twin_makes_room),
+        cmocka_unit_test(a_twin_that_is_launched_stays),
         cmocka_unit_test(a_graph_that_fits_is_whole),
     };
 

@@ -39,6 +39,7 @@ int cudaGraphLaunch(void *exec, void *stream);
 
 static struct { void *kernel, *stream; int mode; } handle;
 static void **launched;                /* the executable graph that the fake libcudart launched last */
+static unsigned *pause_us;             /* before each launch */
 static int *refuse, *refuse_update;    /* how many launches, and updates, it refuses */
 static void *capture_stream;
 static uint64_t w[TWIN_LAYERS], buffer[2];
@@ -51,6 +52,7 @@ static inline int setup(void **state)
     if (gpu_setup(state) || !(cudart = gpu_link(gpu_folder, "lib_fake_cudart.so", "libcudart.so.13")))
         return -1;
     launched = dlsym(cudart, "fake_cudart_launched");
+    pause_us = dlsym(cudart, "fake_cudart_pause_us");
     refuse = dlsym(cudart, "fake_cudart_refuse"), refuse_update = dlsym(cudart, "fake_cudart_refuse_update");
     for (l = 0; l < TWIN_LAYERS; l++) {
         w[l] = gpu_memory(K * K * 2);
@@ -59,7 +61,7 @@ static inline int setup(void **state)
     }
     buffer[0] = gpu_memory(BYTES), buffer[1] = gpu_memory(BYTES);
     handle.kernel = gpu_kernel(FAKE_LINEAR);
-    return cu.stream_create(&capture_stream, TD_CUDA_STREAM_NON_BLOCKING) || !launched || !refuse || !refuse_update;
+    return cu.stream_create(&capture_stream, TD_CUDA_STREAM_NON_BLOCKING) || !launched || !refuse || !refuse_update || !pause_us;
 }
 
 static inline void layer_on(void *stream, int l, int m)
