@@ -177,12 +177,14 @@ static int note_file(struct td_fixture_folders *l, const char *path, enum td_pie
 {
     if (piece == TD_PIECE_OTHER)
         return TD_OK;
-    return piece == TD_PIECE_PACK
-               ? note(&l->unseen, &l->n_unseen, &l->cap_unseen, err,
-                      "%.250s is a pack, and its name does not end in " TD_FIXTURE_PACK_SUFFIX
-                      ": it is left out", path)
-               : note(&l->unseen, &l->n_unseen, &l->cap_unseen, err,
-                      "%.250s: the file is not here, only a pointer to it: it is left out", path);
+    if (piece == TD_PIECE_PACK)
+        return note(&l->unseen, &l->n_unseen, &l->cap_unseen, err,
+                    "%.250s is a pack, and its name does not end in " TD_FIXTURE_PACK_SUFFIX ": it is left out", path);
+    if (piece == TD_PIECE_CLOSED)
+        return note(&l->unseen, &l->n_unseen, &l->cap_unseen, err,
+                    "%.250s may not be read: if it is a fixture, it is left out", path);
+    return note(&l->unseen, &l->n_unseen, &l->cap_unseen, err,
+                "%.250s: the file is not here, only a pointer to it: it is left out", path);
 }
 
 /* Is the folder one of those above it? A link may lead there. */

@@ -19,8 +19,9 @@ struct td_fixture_folders {
     char **skipped; size_t n_skipped, cap_skipped; /* a sentence for each replay, and each folder
                                                 of --artifacts, that was left out */
     char **unseen; size_t n_unseen, cap_unseen; /* a sentence for each empty folder below, each
-                                                pack of another name, and each pointer to a file of
-                                                another kind: nothing was taken from it */
+                                                pack of another name, each pointer to a file of
+                                                another kind, and each file that may not be read:
+                                                nothing was taken from it */
     size_t looked_into;                      /* folders */
     /* given */
     bool without_replays;                    /* leave out replays below a folder, and its folders that

@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -232,6 +233,8 @@ enum td_piece td_fixture_piece(const char *path)
         return TD_PIECE_BROKEN;
     if (n > 4 && !strcasecmp(name + n - 4, ".dvc") && is_absent(path, (int)(strlen(path) - 4)))
         return is_of_other_kind(name, n - 4) ? TD_PIECE_POINTER : TD_PIECE_BROKEN;
+    if (access(path, R_OK) && errno == EACCES)
+        return is_of_other_kind(name, n) ? TD_PIECE_OTHER : TD_PIECE_CLOSED;
     if (is_pointer(path))
         return is_of_other_kind(name, n) ? TD_PIECE_POINTER : TD_PIECE_BROKEN;
     return look_at_frame(path);

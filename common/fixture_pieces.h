@@ -16,6 +16,7 @@ enum td_piece {
     TD_PIECE_PACK,    /* a whole pack, by its length; its checksum was not looked at */
     TD_PIECE_BROKEN,  /* a pack that is cut or damaged, what stands for a pack, or a part of a fixture's
                          file: whoever opens it fails by name */
+    TD_PIECE_CLOSED,  /* nobody but others may read it: what it is cannot be said */
     TD_PIECE_POINTER, /* a pointer to a file that by its name is of another kind ("plot.png") */
 };
 
@@ -26,7 +27,7 @@ size_t td_fixture_pack_stem(const char *path);
  *   "blobs.pack.6eF9c", "x-wire.zst": a part of a fixture's file, or a file of a flattened fixture;
  *   "x.tdz.part", "x.tdz.dvc", "x.dvc" without x beside it;
  *   a pointer of git LFS or git-annex; a zstd frame that begins as a pack does, or of which so little
- *   is there that nothing can be said. Files that cannot be opened are of other kinds. */
+ *   is there that nothing can be said. */
 enum td_piece td_fixture_piece(const char *path);
 
 /* Does the folder hold parts of a fixture's files, or a manifest of another name, "manifest.json.tmp"? */
