@@ -2,10 +2,10 @@
  * again.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A twin is wanted once its graph is launched while the tap is armed, or was launched shortly before. Where the bound of
- * cuda_twin_memory.h is reached, the twin goes whose graph has not been launched for longest, if that
- * is some seconds ago. If there is none, the graph has no twin for now: its launches are counted
- * (TAP_GRAPHS_NO_ROOM), and it is tried again a second later. */
+ * A twin is wanted once its graph is launched while the tap is armed, or was launched shortly before.
+ * Where the bound of cuda_twin_memory.h is reached, the twin goes whose graph has not been launched
+ * for longest, if that is some seconds ago. If there is none, the graph has no twin for now: its
+ * launches are counted (TAP_GRAPHS_NO_ROOM), and it is tried again a second later. */
 #ifndef TD_RECORDER_TAP_CUDA_CUDA_TWIN_STOCK_H
 #define TD_RECORDER_TAP_CUDA_CUDA_TWIN_STOCK_H
 
