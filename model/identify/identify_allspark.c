@@ -23,13 +23,5 @@ static int unpack(const struct td_weight_set *s, struct td_gptq_unpacked *w, str
 
 int td_identify_allspark(struct td_weight_set *s, struct td_error *err)
 {
-    struct td_gptq_unpacked w = {0};
-    int rc = td_identify_begin(s, "allspark_w8a16_gemm", &w, err);
-
-    if (!rc)
-        rc = unpack(s, &w, err);
-    if (!rc)
-        td_identify_unpacked(s, &w, false);
-    td_gptq_unpacked_release(&w);
-    return td_identify_unpack_error(rc, err);
+    return td_identify_by(s, "allspark_w8a16_gemm", unpack, false, err);
 }

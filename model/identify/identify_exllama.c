@@ -62,13 +62,5 @@ static int unshuffle(const struct td_weight_set *s, struct td_gptq_unpacked *w, 
 
 int td_identify_exllama(struct td_weight_set *s, struct td_error *err)
 {
-    struct td_gptq_unpacked w = {0};
-    int rc = td_identify_begin(s, "gptq_gemm", &w, err);
-
-    if (!rc)
-        rc = unshuffle(s, &w, err);
-    if (!rc)
-        td_identify_unpacked(s, &w, false);
-    td_gptq_unpacked_release(&w);
-    return td_identify_unpack_error(rc, err);
+    return td_identify_by(s, "gptq_gemm", unshuffle, false, err);
 }

@@ -120,15 +120,7 @@ static int add_bias(struct td_weight_set *s, int64_t n, struct td_error *err)
 
 int td_identify_marlin(struct td_weight_set *s, struct td_error *err)
 {
-    struct td_gptq_unpacked w = {0};
-    int rc = td_identify_begin(s, "Marlin", &w, err);
+    const int rc = td_identify_by(s, "Marlin", unpack, true, err);
 
-    if (!rc)
-        rc = unpack(s, &w, err);
-    if (!rc) {
-        td_identify_unpacked(s, &w, true);
-        rc = add_bias(s, td_weight_set_attr(s, "n", 0), err);
-    }
-    td_gptq_unpacked_release(&w);
-    return td_identify_unpack_error(rc, err);
+    return rc ? rc : td_identify_unpack_error(add_bias(s, td_weight_set_attr(s, "n", 0), err), err);
 }

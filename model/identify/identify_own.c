@@ -66,17 +66,11 @@ static void add_bias(struct td_weight_set *s)
 
 int td_identify_own_gptq(struct td_weight_set *s, struct td_error *err)
 {
-    struct td_gptq_unpacked w = {0};
-    int rc = td_identify_begin(s, "a row of --ops", &w, err);
+    const int rc = td_identify_by(s, "a row of --ops", read_gptq, false, err);
 
     if (!rc)
-        rc = read_gptq(s, &w, err);
-    if (!rc)
-        td_identify_unpacked(s, &w, false);
-    if (!rc)
         add_bias(s);
-    td_gptq_unpacked_release(&w);
-    return td_identify_unpack_error(rc, err);
+    return rc;
 }
 
 /* ---- gptq, expert by expert ------------------------------------------------------------------ */

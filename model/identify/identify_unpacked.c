@@ -151,3 +151,16 @@ int td_identify_sampled(struct td_weight_set *s, struct td_gptq_unpacked *w, boo
         fill_output(s, w, &match);
     return rc;
 }
+
+int td_identify_by(struct td_weight_set *s, const char *kernel, td_identify_unpack *unpack, bool marlin, struct td_error *err)
+{
+    struct td_gptq_unpacked w = {0};
+    int rc = td_identify_begin(s, kernel, &w, err);
+
+    if (!rc)
+        rc = unpack(s, &w, err);
+    if (!rc)
+        td_identify_unpacked(s, &w, marlin);
+    td_gptq_unpacked_release(&w);
+    return td_identify_unpack_error(rc, err);
+}

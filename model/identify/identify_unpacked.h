@@ -22,6 +22,11 @@ int td_identify_begin(const struct td_weight_set *s, const char *kernel, struct 
  *                 and has no references */
 void td_identify_unpacked(struct td_weight_set *s, struct td_gptq_unpacked *w, bool marlin);
 
+/* Identify weights by a function that unpacks them into *w, made in the sizes of the op, as an identifier does:
+ * td_identify_begin(), unpack, td_identify_unpacked(). */
+typedef int td_identify_unpack(const struct td_weight_set *s, struct td_gptq_unpacked *w, struct td_error *err);
+int td_identify_by(struct td_weight_set *s, const char *kernel, td_identify_unpack *unpack, bool marlin, struct td_error *err);
+
 /* The same of a weight whose qweight is not known but for the sample s->fingerprint: it is taken
  * from the layer with that content.
  *   scaled_zeros : not NULL: nor are its qzeros, but for these (gptq_match.h)
