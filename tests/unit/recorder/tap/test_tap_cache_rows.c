@@ -19,6 +19,7 @@
 #include "recorder/tap/gpu/gpu_stage.h"
 #include "recorder/tap/torch/torch_beside.h"
 #include "tests/helpers/fake_torch.h"
+#include "fake_torch_lib.h"
 
 enum { M = 5, HEADS = 4, HEAD = 16, BLOCKS = 7, BLOCK = 8, N = HEADS * HEAD };
 
@@ -27,13 +28,7 @@ static unsigned char gpu[1 << 16];      /* nobody reads what lies there */
 
 static int setup(void **state)
 {
-    const char *o = getenv("O");
-    char path[512];
-    void *lib;
-
-    snprintf(path, sizeof path, "%s/tests/helpers/lib_fake_torch.so", o ? o : "build");
-    lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    return gpu_setup(state) || !lib || !tap_torch_ready(dlsym(lib, "fake_torch_call"));
+    return gpu_setup(state) || fake_torch_setup(state);
 }
 
 /* Arm, so that the kernels are compiled and tried. */

@@ -5,7 +5,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,23 +15,12 @@
 #include "recorder/tap/torch/torch_own_rows.h"
 #include "recorder/tap/torch/torch_product.h"
 #include "tests/helpers/fake_torch.h"
+#include "fake_torch_lib.h"
 
 #define LINEAR "linear(Tensor x, Tensor weight, Tensor? b, Tensor! y, int split, float eps, bool fast, str how) -> ()"
 #define GPTQ "q(Tensor x, Tensor w, Tensor s, Tensor? z, Tensor? order, int bits, int? group) -> Tensor"
 
 static uint16_t gpu[8192];             /* nobody reads what lies there */
-
-static int setup(void **state)
-{
-    const char *o = getenv("O");
-    char path[512];
-    void *lib;
-
-    (void)state;
-    snprintf(path, sizeof path, "%s/tests/helpers/lib_fake_torch.so", o ? o : "build");
-    lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    return !lib || !tap_torch_ready(dlsym(lib, "fake_torch_call"));
-}
 
 static struct fake_torch_tensor matrix(int64_t rows, int64_t cols, int32_t dtype)
 {
@@ -336,5 +324,5 @@ int main(void)
         cmocka_unit_test(test_rows_that_do_not_fit), cmocka_unit_test(test_texts_come_and_go),
     };
 
-    return cmocka_run_group_tests(tests, setup, NULL);
+    return cmocka_run_group_tests(tests, fake_torch_setup, NULL);
 }

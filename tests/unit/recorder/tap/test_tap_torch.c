@@ -19,6 +19,7 @@
 #include "recorder/tap/torch/torch_operators.h"
 #include "recorder/tap/torch/torch_product.h"
 #include "tests/helpers/fake_torch.h"
+#include "fake_torch_lib.h"
 
 /* The tap's, as a library of operators sees them. */
 td_torch_init aoti_torch_library_init_def, aoti_torch_library_init_fragment;
@@ -65,13 +66,9 @@ static bool tap_sleeps(void)
 
 static int setup(void **state)
 {
-    const char *o = getenv("O");
-    char path[512];
-    void *lib;
+    void *lib = fake_torch_lib();
 
     (void)state;
-    snprintf(path, sizeof path, "%s/tests/helpers/lib_fake_torch.so", o ? o : "build");
-    lib = dlopen(path, RTLD_NOW | RTLD_LOCAL); /* as Python opens a module */
     if (!lib)
         return -1;
     *(void **)&call = dlsym(lib, "fake_torch_call");

@@ -29,6 +29,7 @@
 #include "recorder/tap/core/tap.h"
 #include "recorder/tap/torch/torch_operators.h"
 #include "tests/helpers/fake_torch.h"
+#include "fake_torch_lib.h"
 
 enum { ARMS = 300, WARM_ARMS = 50, KILLS = 25, FORKS = 20, LOAD_THREADS = 4, EXACT_CALLS = 100 };
 /* What the recorder's own tables may take of the heap; a leak of 1 KiB in each arm is more. */
@@ -129,7 +130,6 @@ static struct tap_torch_operator *operator_add(void)
 
 static int setup(void **state)
 {
-    const char *o = getenv("O");
     char path[512];
     td_torch_library def, cuda;
     void *lib;
@@ -139,8 +139,7 @@ static int setup(void **state)
         return -1;
     snprintf(path, sizeof path, "%s/run", root);
     setenv("TD_TAP_DIR", path, 1);
-    snprintf(path, sizeof path, "%s/tests/helpers/lib_fake_torch.so", o ? o : "build");
-    lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    lib = fake_torch_lib();
     if (!lib)
         return -1;
     *(void **)&call = dlsym(lib, "fake_torch_call");

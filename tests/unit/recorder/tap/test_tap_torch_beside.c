@@ -6,7 +6,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,23 +14,12 @@
 
 #include "recorder/tap/torch/torch_beside.h"
 #include "tests/helpers/fake_torch.h"
+#include "fake_torch_lib.h"
 
 enum { ARGS = 10, M = 3, N = 64 };
 
 static unsigned char gpu[1 << 16];      /* nobody reads what lies there */
 struct call { struct fake_torch_tensor t[ARGS]; td_torch_value optional[ARGS], stack[ARGS]; };
-
-static int setup(void **state)
-{
-    const char *o = getenv("O");
-    char path[512];
-    void *lib;
-
-    (void)state;
-    snprintf(path, sizeof path, "%s/tests/helpers/lib_fake_torch.so", o ? o : "build");
-    lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    return !lib || !tap_torch_ready(dlsym(lib, "fake_torch_call"));
-}
 
 static const struct tap_torch_meaning *meaning_of(const char *name, const char *text)
 {
@@ -357,5 +345,5 @@ int main(void)
         cmocka_unit_test(test_rows_that_do_not_fit),
     };
 
-    return cmocka_run_group_tests(tests, setup, NULL);
+    return cmocka_run_group_tests(tests, fake_torch_setup, NULL);
 }

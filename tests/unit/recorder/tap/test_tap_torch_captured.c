@@ -18,6 +18,7 @@
 #include "recorder/tap/torch/torch_call.h"
 #include "recorder/tap/torch/torch_library.h"
 #include "tests/helpers/fake_torch.h"
+#include "fake_torch_lib.h"
 
 /* The tap's, as a library of operators sees them. */
 td_torch_init aoti_torch_library_init_fragment;
@@ -79,14 +80,10 @@ static const struct tap_gpu_capture_follower follower = {begins, ends};
 
 static int setup(void **state)
 {
-    const char *o = getenv("O");
-    char path[512];
-    void *lib, **current;
+    void *lib = fake_torch_lib(), **current;
     td_torch_library def, cuda;
 
     (void)state;
-    snprintf(path, sizeof path, "%s/tests/helpers/lib_fake_torch.so", o ? o : "build");
-    lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     current = lib ? dlsym(lib, "fake_torch_stream") : NULL;
     if (!current)
         return -1;

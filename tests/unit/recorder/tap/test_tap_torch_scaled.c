@@ -7,7 +7,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +16,7 @@
 #include "recorder/tap/gpu/gpu_driver.h"
 #include "recorder/tap/torch/torch_product.h"
 #include "tests/helpers/fake_torch.h"
+#include "fake_torch_lib.h"
 
 /* As vLLM 0.26 registers them. */
 #define PLAIN "cutlass_scaled_mm(Tensor! out, Tensor a, Tensor b, Tensor a_scales, Tensor b_scales, Tensor? bias) -> ()"
@@ -26,18 +26,6 @@ enum { M = 3, N = 256, K = 384 };
 
 static unsigned char gpu[1 << 16];      /* nobody reads what lies there */
 struct call { struct fake_torch_tensor t[ARGS]; td_torch_value optional[ARGS], stack[ARGS]; };
-
-static int setup(void **state)
-{
-    const char *o = getenv("O");
-    char path[512];
-    void *lib;
-
-    (void)state;
-    snprintf(path, sizeof path, "%s/tests/helpers/lib_fake_torch.so", o ? o : "build");
-    lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    return !lib || !tap_torch_ready(dlsym(lib, "fake_torch_call"));
-}
 
 static const struct tap_torch_meaning *meaning(int azp)
 {
@@ -399,5 +387,5 @@ int main(void)
         cmocka_unit_test(test_experts),
     };
 
-    return cmocka_run_group_tests(tests, setup, NULL);
+    return cmocka_run_group_tests(tests, fake_torch_setup, NULL);
 }
