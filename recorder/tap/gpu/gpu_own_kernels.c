@@ -5,17 +5,12 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "kernels/adapters/own_adapter.h"
-#include "kernels/adapters/own_rows.h"
+#include "recorder/tap/gpu/own_texts.h"
 
-/* A text that was read, and its kernels. Never freed. */
+/* The kernels of a text. Never freed. */
 struct own_kernels {
-    struct own_kernels *next;
-    char *text;
-    size_t n_text;
-    struct td_own_rows file;
     struct td_own_adapter kernel[TD_OWN_ROWS];
     int n;
     _Atomic(const struct td_own_adapter *) unfit; /* the last one that was launched with other
@@ -23,66 +18,31 @@ struct own_kernels {
     _Atomic int n_params;                         /* and how many */
 };
 
-static struct own_kernels *all;       /* the tap's thread */
-static int n_all;
+static struct own_kernels *sets[TAP_OWN_TEXTS]; /* the tap's thread */
 static _Atomic(struct own_kernels *) current;
 
-static struct own_kernels *find_text(const char *text, size_t n)
-{
-    struct own_kernels *s;
-
-    for (s = all; s && (s->n_text != n || memcmp(s->text, text, n)); s = s->next)
-        ;
-    return s;
-}
-
-static void make_adapters(struct own_kernels *s)
-{
-    int i;
-
-    for (i = 0; i < s->file.n; i++)
-        if (s->file.row[i].is_kernel)
-            td_own_adapter_init(&s->kernel[s->n++], &s->file.row[i]);
-}
-
-static const char *read_text(const char *text, size_t n, struct own_kernels **out)
+static struct own_kernels *make_set(const struct td_own_rows *file)
 {
     struct own_kernels *s = calloc(1, sizeof *s);
-    struct td_own_error err;
-    const char *why = "out of memory";
+    int i;
 
-    if (s)
-        s->text = malloc(n + 1);
-    if (s && s->text)
-        why = td_own_rows_read(text, n, &s->file, &err) ? NULL : "the rows of --ops cannot be read";
-    if (why) {
-        if (s)
-            free(s->text);
-        free(s);
-        return why;
-    }
-    memcpy(s->text, text, n);
-    s->n_text = n;
-    make_adapters(s);
-    s->next = all;
-    all = s;
-    n_all++;
-    *out = s;
-    return NULL;
+    for (i = 0; s && i < file->n; i++)
+        if (file->row[i].is_kernel)
+            td_own_adapter_init(&s->kernel[s->n++], &file->row[i]);
+    return s;
 }
 
 const char *tap_gpu_own_kernels_set(const char *text, size_t n)
 {
-    struct own_kernels *s = text ? find_text(text, n) : NULL;
-    const char *why = NULL;
+    const struct td_own_rows *file;
+    int at = 0;
+    const char *why = text ? tap_own_text(text, n, &at, &file) : NULL;
 
-    if (text && !s)
-        why = n_all < TAP_GPU_OWN_TEXTS
-                  ? read_text(text, n, &s)
-                  : "this server has seen too many different files of --ops: start it anew";
-    if (s)
-        atomic_store(&s->unfit, NULL);
-    atomic_store(&current, s);
+    if (text && !why && !sets[at] && !(sets[at] = make_set(file)))
+        why = "out of memory";
+    if (text && !why)
+        atomic_store(&sets[at]->unfit, NULL);
+    atomic_store(&current, text && !why ? sets[at] : NULL);
     return why;
 }
 

@@ -12,9 +12,8 @@
 
 /* Let the kernels of this text count from now on, in place of all others. text NULL: none. Returns
  * NULL, or why not; then none counts. Texts that were seen before cost nothing; at most
- * TAP_GPU_OWN_TEXTS others are read in the life of a process. Allocates, and frees nothing: what
+ * TAP_OWN_TEXTS (own_texts.h) others are read in the life of a process. Allocates, and frees nothing: what
  * was read of launches points here. From the tap's thread, which sleeps. */
-#define TAP_GPU_OWN_TEXTS 16
 const char *tap_gpu_own_kernels_set(const char *text, size_t n);
 
 /* Is the kernel one of these, whatever its parameters? Any thread. */

@@ -7,23 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/adapters/own_rows.h"
+#include "recorder/tap/gpu/own_texts.h"
 
 _Static_assert(TD_OWN_ROLES <= TAP_TORCH_ROLES, "a row of ours has room for each role");
 
-/* A text that was read, and what its operators mean. Never freed. */
+/* What the operators of a text mean. Never freed. */
 struct own_set {
-    struct own_set *next;
-    char *text;
-    size_t n_text;
-    struct td_own_rows file;
     struct tap_torch_row row[TD_OWN_ROWS];
     const struct tap_torch_meaning *meaning[TD_OWN_ROWS]; /* as last asked for */
     int n;
 };
 
-static struct own_set *all;           /* the tap's thread */
-static int n_all;
+static struct own_set *sets[TAP_OWN_TEXTS]; /* the tap's thread */
 static _Atomic(struct own_set *) current;
 
 /* ---- a row of the file as one of ours -------------------------------------------------------- */
@@ -54,61 +49,26 @@ static void make_row(struct tap_torch_row *to, const struct td_own_row *own)
                                                                 : TD_GPU_WEIGHT};
 }
 
-static void make_rows(struct own_set *s)
-{
-    int i;
-
-    for (i = 0; i < s->file.n; i++)
-        if (!s->file.row[i].is_kernel)
-            make_row(&s->row[s->n++], &s->file.row[i]);
-}
-
-/* ---- texts ----------------------------------------------------------------------------------- */
-
-static struct own_set *find_text(const char *text, size_t n)
-{
-    struct own_set *s;
-
-    for (s = all; s && (s->n_text != n || memcmp(s->text, text, n)); s = s->next)
-        ;
-    return s;
-}
-
-static const char *read_text(const char *text, size_t n, struct own_set **out)
+static struct own_set *make_set(const struct td_own_rows *file)
 {
     struct own_set *s = calloc(1, sizeof *s);
-    struct td_own_error err;
+    int i;
 
-    if (s)
-        s->text = malloc(n + 1);
-    if (!s || !s->text || !td_own_rows_read(text, n, &s->file, &err)) {
-        const char *why = s && s->text ? "the rows of --ops cannot be read" : "out of memory";
-
-        if (s)
-            free(s->text);
-        free(s);
-        return why;
-    }
-    memcpy(s->text, text, n);
-    s->n_text = n;
-    make_rows(s);
-    s->next = all;
-    all = s;
-    n_all++;
-    *out = s;
-    return NULL;
+    for (i = 0; s && i < file->n; i++)
+        if (!file->row[i].is_kernel)
+            make_row(&s->row[s->n++], &file->row[i]);
+    return s;
 }
 
 const char *tap_torch_own_set(const char *text, size_t n)
 {
-    struct own_set *s = text ? find_text(text, n) : NULL;
-    const char *why = NULL;
+    const struct td_own_rows *file;
+    int at = 0;
+    const char *why = text ? tap_own_text(text, n, &at, &file) : NULL;
 
-    if (text && !s)
-        why = n_all < TAP_TORCH_OWN_TEXTS
-                  ? read_text(text, n, &s)
-                  : "this server has seen too many different files of --ops: start it anew";
-    atomic_store(&current, s);
+    if (text && !why && !sets[at] && !(sets[at] = make_set(file)))
+        why = "out of memory";
+    atomic_store(&current, text && !why ? sets[at] : NULL);
     return why;
 }
 

@@ -9,9 +9,8 @@
 
 /* Let these rows count from now on, in place of all others of the kind. text NULL: none. Returns
  * NULL, or why not; then none counts. Texts that were seen before cost nothing; at most
- * TAP_TORCH_OWN_TEXTS others are read in the life of a process. Allocates, and frees nothing: calls
+ * TAP_OWN_TEXTS (own_texts.h) others are read in the life of a process. Allocates, and frees nothing: calls
  * on other threads may use a row still. From the tap's thread. */
-#define TAP_TORCH_OWN_TEXTS 16
 const char *tap_torch_own_set(const char *text, size_t n);
 
 /* What the operator means by a row of the user's; *named: there is one of that name. NULL: there is

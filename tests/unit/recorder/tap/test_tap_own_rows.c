@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "recorder/tap/torch/tap_torch_tensor.h"
+#include "recorder/tap/gpu/own_texts.h"
 #include "recorder/tap/torch/torch_own_rows.h"
 #include "recorder/tap/torch/torch_product.h"
 #include "tests/helpers/fake_torch.h"
@@ -305,7 +306,7 @@ static void test_texts_come_and_go(void **state)
     assert_null(tap_torch_own_at(0));
     assert_non_null(tap_torch_own_set("nonsense", 8));
     assert_null(tap_torch_own_at(0));
-    for (i = 0; i < TAP_TORCH_OWN_TEXTS; i++) {
+    for (i = 0; i < TAP_OWN_TEXTS; i++) {
         snprintf(rows, sizeof rows, ROW "# %d\n", i);
         tap_torch_own_set(rows, strlen(rows));
     }
