@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "replayer/child_output.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -42,6 +43,7 @@ void td_child_output_close(struct td_child_output *o)
         close(o->fd);
     o->fd = -1;
     o->len = 0;
+    o->in_word = false;
 }
 
 /* ---- lines ----------------------------------------------------------------------------------- */
@@ -104,16 +106,40 @@ static void end_line(struct td_child_output *o)
     o->len = 0;
 }
 
+/* As neither a terminal nor JSON takes any byte. */
+static char clean(char c)
+{
+    return c == '\t' || c == '\r' ? ' ' : c >= ' ' && c <= '~' ? c : '?';
+}
+
 static void add_bytes(struct td_child_output *o, const char *bytes, size_t n)
 {
     size_t i;
 
     for (i = 0; i < n; i++) {
+        const char c = bytes[i] == '\n' ? ' ' : clean(bytes[i]);
+
+        o->in_word &= c != ' ';
         if (bytes[i] == '\n')
             end_line(o);
-        else if (o->len + 1 < sizeof o->line) /* neither a terminal nor JSON takes any byte */
-            o->line[o->len++] = bytes[i] == '\t' || bytes[i] == '\r' ? ' ' : bytes[i] >= ' ' && bytes[i] <= '~' ? bytes[i] : '?';
+        else if (o->len + 1 < sizeof o->line)
+            o->line[o->len++] = o->in_word ? '*' : c;
     }
+}
+
+/* The line may go on, and its last word be the first half of a key that no filter knows: it is hidden where
+ * it could be that, and what comes of the word is, too. */
+static void end_open_line(struct td_child_output *o)
+{
+    size_t at = o->len;
+    bool digit = false;
+
+    while (at && o->line[at - 1] != ' ')
+        digit |= isdigit((unsigned char)o->line[--at]) != 0;
+    o->in_word = at < o->len;
+    if (digit && o->len - at >= TD_CHILD_KEY)
+        memset(o->line + at, '*', o->len - at);
+    end_line(o);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -158,7 +184,10 @@ void td_child_output_forget(struct td_child_output *o)
 const char *td_child_output_message(struct td_child_output *o)
 {
     td_child_output_drain(o);
-    end_line(o); /* a last line without an end */
+    if (o->fd >= 0 && o->len)
+        end_open_line(o);
+    else
+        end_line(o); /* a last line without an end */
     return o->message;
 }
 

@@ -14,6 +14,7 @@
 
 #define TD_CHILD_LINE 256      /* bytes kept of a line */
 #define TD_CHILD_MORE 8192     /* bytes behind them that are read, so that no part of a key is kept */
+#define TD_CHILD_KEY 8         /* bytes of a word, with a digit, that may be the first half of a key */
 #define TD_CHILD_LINES_SHOWN 20 /* different lines logged as warnings; further ones only with TD_LOG=replay:2 */
 
 struct td_child_output {
@@ -21,6 +22,7 @@ struct td_child_output {
     int fd;                    /* read end of the pipe; -1: none */
     char line[TD_CHILD_LINE + TD_CHILD_MORE]; size_t len; /* not ended yet */
     char message[TD_CHILD_LINE];          /* see td_child_output_message() */
+    bool in_word;              /* what comes is the rest of a word whose beginning was shown */
     bool is_assertion;         /* the message is one */
     uint64_t seen[TD_CHILD_LINES_SHOWN]; int n_seen; /* hashes of the lines shown */
 };

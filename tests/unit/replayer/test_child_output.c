@@ -90,6 +90,22 @@ static void test_a_cut_line_keeps_no_part_of_a_key(void **state)
     td_hidden_set(NULL, NULL);
 }
 
+/* A process that is asked for its message amid a line: the halves of a key are no key to any filter. */
+static void test_a_line_in_two_pieces_keeps_no_key(void **state)
+{
+    (void)state;
+    put("the key is canary7Ke");
+    assert_string_equal(td_child_output_message(&out), "the key is *********");
+    td_child_output_forget(&out);
+    put("y12345 and more\n");
+    assert_string_equal(td_child_output_message(&out), "****** and more");
+    td_child_output_forget(&out);
+    put("invalid argument");
+    assert_string_equal(td_child_output_message(&out), "invalid argument");
+    put("\nnext\n");
+    assert_string_equal(td_child_output_message(&out), "next");
+}
+
 /* stderr of this process goes to a file; how often does it hold `what`? */
 static int logged(FILE *f, const char *what)
 {
@@ -155,6 +171,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_the_message, begin, end),
         cmocka_unit_test_setup_teardown(test_any_bytes, begin, end),
         cmocka_unit_test_setup_teardown(test_a_cut_line_keeps_no_part_of_a_key, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_line_in_two_pieces_keeps_no_key, begin, end),
         cmocka_unit_test_setup_teardown(test_a_line_is_logged_once, begin, end),
         cmocka_unit_test_setup_teardown(test_waiting_reads, begin, end),
     };
