@@ -84,6 +84,11 @@ const char *tap_gpu_own_kernels_trouble(void)
 
     if (!a)
         return NULL;
+    if (atomic_load(&s->n_params) < 1) {
+        snprintf(text, sizeof text, "--ops: how the parameters of the kernel %s lie is not known here, so none was recorded",
+                 a->row->name);
+        return text;
+    }
     snprintf(text, sizeof text,
              "--ops: the kernel %s was launched with %d parameters, and not those of its row (%d): "
              "count and bytes must be equal",

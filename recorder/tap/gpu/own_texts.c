@@ -5,7 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct own_text { size_t n; struct td_own_rows rows; char text[]; } *texts[TAP_OWN_TEXTS];
+static struct own_text {
+    size_t n;
+    struct td_own_rows rows;
+    char text[];
+} * texts[TAP_OWN_TEXTS];
 static int n_texts;
 
 static const char *read_text(const char *text, size_t n)

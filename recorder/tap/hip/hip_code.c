@@ -21,6 +21,7 @@
 #include "kernels/gpucode/msgpack.h"
 #include "kernels/abi/hip_abi.h"
 #include "recorder/tap/hip/hip_code.h"
+#include "recorder/tap/hip/hip_others.h"
 #include "recorder/tap/hip/hip_use.h"
 
 #define AMDGPU 224                    /* e_machine */
@@ -53,12 +54,12 @@ int tap_hip_code_params(const char *symbol, struct td_gpu_param params[TD_GPU_PA
     const struct known *k = find(symbol);
 
     if (!k)
-        return 0;
+        return tap_hip_others_params(symbol, params);
     memcpy(params, k->params, sizeof k->params);
     return atomic_load_explicit(&k->n, memory_order_relaxed);
 }
 
-/* Remember a kernel. The same kernel for another device is no news. Another build's kernel of that
+/* Remember a kernel that an adapter knows. The same kernel for another device is no news. Another build's kernel of that
  * name with other parameters makes both unreadable: which one is launched is not known. */
 static void add(const char *symbol, const struct td_gpu_param params[TD_GPU_PARAMS], int n)
 {
@@ -77,6 +78,13 @@ static void add(const char *symbol, const struct td_gpu_param params[TD_GPU_PARA
         atomic_store(&table[at].n, n);
         atomic_store_explicit(&used, at + 1, memory_order_release);
     }
+    pthread_mutex_unlock(&adding);
+}
+
+static void add_other(const char *symbol, const struct td_gpu_param params[TD_GPU_PARAMS], int n)
+{
+    pthread_mutex_lock(&adding);
+    tap_hip_others_add(symbol, params, n);
     pthread_mutex_unlock(&adding);
 }
 
@@ -142,14 +150,16 @@ static void read_kernel(struct td_msgpack m, uint64_t pairs)
     memcpy(symbol, v.str, v.len);
     symbol[v.len] = '\0';
     td_gpu_adapter_find(symbol, NULL, 0, &known);
-    if (!known || !number_of(m, pairs, ".kernarg_segment_size", UINT32_MAX, &block_bytes))
+    if (!number_of(m, pairs, ".kernarg_segment_size", UINT32_MAX, &block_bytes))
         return;
     seek = m;
     if (td_msgpack_find(&seek, pairs, ".args", &v) != 1 || v.kind != TD_MP_ARRAY)
         return;
     n = read_args(seek, v.u, block_bytes, params);
-    if (n > 0)
+    if (n > 0 && known)
         add(symbol, params, n);
+    else if (n > 0)
+        add_other(symbol, params, n);
 }
 
 static void read_metadata(const uint8_t *note, size_t n)

@@ -10,8 +10,7 @@
 #pragma GCC visibility push(hidden)
 
 #define TAP_HIP_UNSURE (-1)           /* code objects disagree */
-/* A code object of n bytes was loaded: remember the parameters of kernels whose names an adapter
- * knows. Any thread. Allocates nothing; the bytes are not trusted. */
+/* A code object of n bytes was loaded: remember the parameters of its kernels. Any thread. Allocates nothing; the bytes are not trusted. */
 void tap_hip_code_note(const void *object, size_t n);
 /* How many parameters the kernel of that name takes, and where they lie; 0: not known;
  * TAP_HIP_UNSURE. Any thread. */

@@ -10,6 +10,7 @@
  * It has run on a fake runtime only (tests/helpers/lib_fake_hip.c), never on AMD hardware. */
 #include "recorder/tap/core/tap.h"
 #include "recorder/tap/cuda/cuda_front.h"
+#include "recorder/tap/gpu/gpu_own_kernels.h"
 #include "recorder/tap/gpu/gpu_session.h"
 #include "recorder/tap/gpu/gpu_stage.h"
 #include "recorder/tap/gpu/gpu_threads.h"
@@ -73,11 +74,19 @@ static bool describe(char *library, char *build, size_t n)
     return true;
 }
 
+static const char *trouble(void)
+{
+    const char *why = tap_hip_used() ? tap_gpu_own_kernels_trouble() : NULL;
+
+    return why ? why : tap_gpu_stage_shortage();
+}
+
 TAP_FRONT(hip) = {.name = "hip",
+                  .set_rows = tap_gpu_own_kernels_set,
                   .set_awake = tap_hip_set_awake,
                   .describe = describe,
                   .start = start,
                   .stop = stop,
                   .tick = tick,
                   .forked = forked,
-                  .trouble = tap_gpu_stage_shortage};
+                  .trouble = trouble};

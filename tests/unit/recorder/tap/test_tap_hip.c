@@ -21,6 +21,7 @@
 #include "kernels/abi/hip_abi.h"
 #include "recorder/tap/core/tap.h"
 #include "recorder/tap/hip/hip_code.h"
+#include "recorder/tap/hip/hip_others.h"
 #include "recorder/tap/hip/hip_use.h"
 #include "tap_bench.h"
 #include "tests/helpers/fake_gptq.h"
@@ -217,7 +218,9 @@ static void parameters_are_the_code_objects(void **state)
     assert_int_equal(tap_hip_code_params(FAKE_GPTQ_4BIT(8), got), 11);
     assert_memory_equal(got, want, sizeof want);
     assert_int_equal(tap_hip_code_params(FAKE_RECONSTRUCT, got), 9);
-    assert_int_equal(tap_hip_code_params(FAKE_OTHER, got), 0); /* no row: not remembered */
+    assert_int_equal(tap_hip_code_params(FAKE_OTHER, got), 2); /* no adapter: remembered all the same */
+    assert_true(got[0].offset == 0 && got[0].size == 4 && got[1].offset == 8 && got[1].size == 8);
+    assert_int_equal(tap_hip_code_params("nobody_knows", got), 0);
     assert_int_equal(tap_hip_code_params(FAKE_GPTQ_8BIT(8), got), 0);
 }
 
@@ -241,6 +244,65 @@ static void a_launch_becomes_an_op(void **state)
     check_op(&b, 0, 8);
     check_blob(&b, td_op_rec_in(&b.ops[0], "scales"), (void *)scales, K / GROUP * N * 2);
     bench_close(&b);
+}
+
+/* Code objects that disagree on a kernel make it unreadable; one that was seen before is no news. */
+static void others_are_remembered_once(void **state)
+{
+    static const struct td_gpu_param two[] = {{0, 8}, {8, 4}}, far[] = {{0, 8}, {1 << 16, 4}};
+    struct td_gpu_param got[TD_GPU_PARAMS];
+    char name[32];
+    int i, kept = 0;
+
+    (void)state;
+    tap_hip_others_add("mine", two, 2);
+    tap_hip_others_add("mine", two, 2);
+    assert_int_equal(tap_hip_others_params("mine", got), 2);
+    assert_memory_equal(got, two, sizeof two);
+    tap_hip_others_add("mine", two, 1);
+    assert_int_equal(tap_hip_others_params("mine", got), TAP_HIP_UNSURE);
+    tap_hip_others_add("far", far, 2);
+    assert_int_equal(tap_hip_others_params("far", got), 0);
+    for (i = 0; i < 40000; i++) {         /* more than there are places */
+        snprintf(name, sizeof name, "kernel_%d", i);
+        tap_hip_others_add(name, two, 1 + i % 2);
+        kept += tap_hip_others_params(name, got) == 1 + i % 2;
+    }
+    assert_in_range(kept, 30000, 32768);
+}
+
+#define OWN_KERNEL "[kernel fake_hgemm_fp16]\nkind = gemm\ntype = F16\nlayout = kn\nparams = a:8 w:8 c:8 m:4 n:4 k:"
+
+/* A kernel that only a file of the user's describes (record --ops). */
+static void a_kernel_of_ones_own(void **state)
+{
+    uint64_t a = dev_a, w = scales, c = dev_c;
+    int m = 4, n = N, k = K / GROUP, i;
+    void *hgemm, *at[] = {&a, &w, &c, &m, &n, &k};
+    struct bench b;
+
+    (void)state;
+    assert_int_equal(hip.module_get_function(&hgemm, module, FAKE_HGEMM), 0);
+    for (i = 0; i < 3; i++) {
+        static const char *const texts[] = {OWN_KERNEL "4\n", OWN_KERNEL "8\n", NULL};
+
+        assert_null(tap_front_hip.set_rows(texts[i], texts[i] ? strlen(texts[i]) : 0));
+        arm(&b);
+        assert_int_equal(launch(0, 8), 0); /* a step begins with the weights that began the last one */
+        assert_int_equal(hipModuleLaunchKernel(hgemm, 1, 1, 1, 32, 1, 1, 0, stream, at, NULL), 0);
+        hip.stream_synchronize(stream);
+        if (i == 1)
+            assert_non_null(strstr(tap_front_hip.trouble(), "the kernel fake_hgemm_fp16 was launched with 6 parameters, and not those of its row"));
+        disarm(&b);
+        assert_int_equal(b.n_ops, i ? 1 : 2);
+        if (!i) {
+            assert_string_equal(b.ops[1].kind, "gemm");
+            assert_string_equal(b.ops[1].impl.symbol, FAKE_HGEMM);
+            check_blob(&b, td_op_rec_in(&b.ops[1], "a"), (void *)dev_a, (size_t)(m * k) * 2);
+            check_blob(&b, &b.ops[1].out, (void *)dev_c, (size_t)(m * n) * 2);
+        }
+        bench_close(&b);
+    }
 }
 
 /* What was captured is of no use: a launch in it was not counted, or failed. */
@@ -418,6 +480,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parameters_are_the_code_objects),
         cmocka_unit_test(a_launch_becomes_an_op),
+        cmocka_unit_test(a_kernel_of_ones_own),
         cmocka_unit_test(every_form_is_read),
         cmocka_unit_test(launches_are_joined),
         cmocka_unit_test(captures_are_left_alone),
@@ -425,6 +488,7 @@ int main(void)
         cmocka_unit_test(a_reset_ends_the_arm),
         cmocka_unit_test(numbers_come_either_way), /* from here on by a fill */
         cmocka_unit_test(builds_that_disagree_are_not_read), /* the last: that stays so */
+        cmocka_unit_test(others_are_remembered_once),
     };
 
     return cmocka_run_group_tests(tests, setup, NULL);
