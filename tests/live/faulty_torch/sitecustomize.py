@@ -2,7 +2,7 @@
 SPDX-License-Identifier: Apache-2.0
 
 TD_FAULT       column: the last column of C is 1 % too large; row: the last row of C is 0; none: nothing is done
-TD_OPERATORS   the operators of namespaces _C and _moe_C that have it (default: machete_mm marlin_gemm gptq_gemm
+TD_OPERATORS   the operators of namespaces _C, _C_cache_ops and _moe_C that have it (default: machete_mm marlin_gemm gptq_gemm
                moe_wna16_marlin_gemm cutlass_scaled_mm cutlass_scaled_mm_azp)"""
 import os
 
@@ -42,7 +42,7 @@ if FAULT:
 
     def load_and_spoil(path):
         load(path)
-        for space in (torch.ops._C, torch.ops._moe_C):
+        for space in (torch.ops._C, torch.ops._C_cache_ops, torch.ops._moe_C):
             for name in os.environ.get("TD_OPERATORS", DEFAULT).split():
                 if hasattr(space, name) and not isinstance(getattr(space, name), Spoiled):
                     setattr(space, name, Spoiled(getattr(space, name).default))

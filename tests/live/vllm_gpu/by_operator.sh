@@ -237,7 +237,9 @@ stage_seen() {
     local fault op
     RECORD="--all-ops ${RECORD:-}" seen_form all-ops _C::rms_norm ""
     if [ -e "$WORK/all-ops/manifest.json" ]; then
-        for op in rms_norm fused_add_rms_norm rotary_embedding silu_and_mul; do
+        "$BIN/fixture" ops "$WORK/all-ops" --json | "$PYTHON" "$HERE/seen_ops.py" "$WORK/all-ops" reshape_and_cache_flash | tail -n 1
+        [ "${PIPESTATUS[1]}" = 0 ] || wrong "all-ops: rows of a cache"
+        for op in rms_norm fused_add_rms_norm rotary_embedding silu_and_mul reshape_and_cache_flash; do
             for fault in column row; do
                 expect 1 "all-ops-$op-$fault" gate "$WORK/all-ops" --lanes ops --max-ops 80 --build "$(command -v "$PYTHON")" --only "$op" \
                     --build-env "TD_FAULT=$fault" --build-env "TD_OPERATORS=$op" --build-env "PYTHONPATH=$HERE/faulty_torch:${PYTHONPATH:-}"
