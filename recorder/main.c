@@ -97,8 +97,8 @@ static const struct td_arg table[] = {
      "MiB that the tap may copy a second; -1: no limit (default: 64 for a sample, "
      "no limit with --gemms all)", -1, 1 << 20},
     {"graphs", 0, TD_ARG_FLAG, &given.graphs, NULL,
-     "on a GPU: record inside CUDA graphs, too; needs --run or --tap-env, for "
-     "servers capture graphs when they start", 0, 0},
+     "on a GPU: put copies into the server's CUDA graphs, where twins of them do not do; needs "
+     "--run or --tap-env, for servers capture graphs when they start", 0, 0},
     {"graphs-mib", 0, TD_ARG_I64, &given.o.graphs_mib, "MIB",
      "the same, with so much GPU memory for copies (default 256)", 1, 65536},
     {"launches", 0, TD_ARG_STR, &given.launches, "on|off",
@@ -141,8 +141,7 @@ static const struct td_arg_env environment[] = {
                    "server must have the same value"},
     {"TD_TAP_GRAPHS", "in a server with the tap: MiB of GPU memory for copies inside CUDA graphs; "
                       "--graphs sets it"},
-    {"TD_TAP_TWINS", "in a server with the tap: 1 records CUDA graphs by twins of them, which no GPU "
-                     "has run yet"},
+    {"TD_TAP_TWINS", "in a server with the tap: 0 records nothing of CUDA graphs without --graphs"},
     {"TD_TAP_TWINS_MIB", "in a server with the tap: MiB of GPU memory that twins and their copies may "
                          "take (default 256)"},
     {"TD_TAP_CUBLAS", "in a server with the tap: 0 records no GEMM that it has cuBLAS do"},

@@ -20,8 +20,8 @@
 #             in Marlin's
 #   graphs    after model: vLLM's default, CUDA graphs: record --graphs with exllama and Marlin,
 #             replay; and the report without --graphs
-#   twins     after model: vLLM's default, CUDA graphs seen by their twins (TD_TAP_TWINS=1), without
-#             --graphs: Machete, Marlin, a model that is not quantised; a server without the tap
+#   twins     after model: vLLM's default, CUDA graphs seen by their twins, without --graphs:
+#             Machete, Marlin, a model that is not quantised; a server without the tap
 #             answers the same
 #   nodes     after model: cost of the copies in graphs, between two servers (ROUNDS pairs; SAME=1:
 #             equal servers)
@@ -68,7 +68,7 @@
 #   twin-cost the same at vLLM's defaults, with twins of its CUDA graphs: a small model, and the sizes of
 #             one of 8B (LAYERS=8; BENCH_SECONDS=240 for each)
 #   start     what the sleeping tap adds to a server's start, and takes of the GPU: an 8B model's sizes
-#             (LAYERS=8), PAIRS=3 starts without and with it
+#             (LAYERS=8), PAIRS=3 starts without and with it (EAGER=: at vLLM's defaults)
 # Environment: PYTHON, an interpreter that can import vllm (default python3); TD_GPU_PORT (default
 # 18600)
 # SPDX-License-Identifier: Apache-2.0

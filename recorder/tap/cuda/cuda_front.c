@@ -190,7 +190,7 @@ static int tick_ms(void)
 
     if (resting.until_ns)
         return ms < 1 ? 1 : ms > INT_MAX ? INT_MAX : (int)ms;
-    if (at_work && tap_cuda_twins_on())
+    if (at_work && tap_cuda_twins_on() && tap_cuda_plan_number(0)) /* a graph was captured */
         return tap_cuda_twins_wanted() ? TICK_MS : IDLE_TICK_MS;
     if (!may_rest() || !tap_is_sampling())
         return INT_MAX;
@@ -264,7 +264,8 @@ bool tap_cuda_injected(void)
     return atomic_load_explicit(&injected, memory_order_relaxed);
 }
 
-/* With --graphs the tap subscribes before the server can capture anything, and stays subscribed. */
+/* With --graphs the tap subscribes before the server can capture anything, and stays subscribed.
+ * Without it graphs are seen by their twins, unless the server started with TD_TAP_TWINS=0. */
 static void watch_graphs(void)
 {
     uint64_t bytes = tap_cuda_graphs_wanted();
@@ -272,17 +273,15 @@ static void watch_graphs(void)
     char twins[8];
 
     tap_environ_get("TD_TAP_TWINS", twins, sizeof twins);
-    if (!bytes && !strcmp(twins, "1"))
+    if (!bytes && strcmp(twins, "0"))
         why = tap_cuda_twins_open();
-
     if (bytes && !why)
         why = tap_cuda_graphs_open(bytes);
     if (bytes && !why && (why = tap_cupti_watch(tap_cuda_on_call)))
         tap_cuda_graphs_close();
     if (why)
-        snprintf(no_graphs, sizeof no_graphs,
-                 "graphs are not read, though they were asked for: %.*s",
-                 (int)sizeof no_graphs - 56, why);
+        snprintf(no_graphs, sizeof no_graphs, "CUDA graphs are not read: %.*s",
+                 (int)sizeof no_graphs - 32, why);
 }
 
 /* The driver calls this when it is initialised, in every process that uses CUDA. Returns 1:

@@ -4,7 +4,7 @@
 
 stage_start() {
     [ -d "$WORK/model-8b" ] || "$PYTHON" "$HERE/random_gptq.py" "$WORK/model-8b" --hidden 4096 --ffn 14336 --layers "${LAYERS:-8}" || { wrong "start: no model"; return; }
-    vllm model-8b "$PORT" --enforce-eager
+    vllm model-8b "$PORT" ${EAGER---enforce-eager}
     # shellcheck disable=SC2046 # a word each
     "$PYTHON" "$HERE/server_start.py" "${PAIRS:-3}" "$PORT" "$WORK/start.server.log" $("$BIN/record" --tap-env | sed "s/^export //; s/'//g") \
         -- "${COMMAND[@]}" 2>&1 | tee -a "$WORK/table.txt"
@@ -29,7 +29,7 @@ stage_twin-cost() {
         fi
         [ -e "$WORK/model-$model/config.json" ] || "$PYTHON" "$HERE/random_gptq.py" "$WORK/model-$model" "$@" || { wrong "twin-cost: no model"; return; }
         say "twin-cost: $model"
-        TD_TAP_TWINS=1 GRAPHS=1 BACKEND=auto PYTHON=$PYTHON MODEL=$WORK/model-$model BIN=$BIN LIB=$LIB STREAMS=1 BENCH_SECONDS=$seconds \
+        GRAPHS=1 BACKEND=auto PYTHON=$PYTHON MODEL=$WORK/model-$model BIN=$BIN LIB=$LIB STREAMS=1 BENCH_SECONDS=$seconds \
             BENCH_KEEP=${BENCH_KEEP:-$WORK/twin-cost}/$model MODES="asleep again,sample,everything" \
             bash "$ROOT/bench/tap/run.sh" vllm_gpu "${ROUNDS:-120}" 2>&1 | tee -a "$WORK/table.txt"
     done

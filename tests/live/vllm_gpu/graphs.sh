@@ -15,7 +15,7 @@ stage_graphs() {
     expect 0 graphs-exllama-own-library gate "$WORK/graphs-exllama" --build "$(library)" --lanes ops --only gemm_half_q_half
     expect 0 graphs-marlin-own-library gate "$WORK/graphs-marlin" --build "$(library)" --lanes ops
     grep -q 'all are bit-equal' "$WORK/graphs-marlin-own-library.txt" || wrong "graphs-marlin-own-library: not every output is bitwise the recorded one"
-    record_server graphs-unseen model4 --linear-backend exllama --compilation-config "$sizes"
+    TD_TAP_TWINS=0 record_server graphs-unseen model4 --linear-backend exllama --compilation-config "$sizes"
     grep -q 'whose GEMMs were not seen' "$WORK/graphs-unseen.record.txt" || wrong "graphs-unseen: the report does not name the graphs"
 }
 
@@ -23,11 +23,9 @@ stage_graphs() {
 # without the tap.
 stage_twins() {
     need model4 model || return
-    export TD_TAP_TWINS=1
     EAGER='' operator_form twins-machete machete_mm
     EAGER='' BACKEND=marlin operator_form twins-marlin marlin_gemm
     EAGER='' torch_form twins-float none --bits 16 --bias
-    unset TD_TAP_TWINS
     [ -e "$WORK/twins-machete/manifest.json" ] || return
     gate_server twins-untapped twins-machete model-twins-machete
     [ $rc = 0 ] || wrong "twins-untapped: exit $rc, expected 0"
