@@ -18,7 +18,7 @@
 #include "model/identify/identify.h"
 #include "model/marlin_layout.h"
 #include "replayer/weight_ref.h"
-#include "tests/unit/tiny_checkpoint.h"
+#include "tiny_models.h"
 
 #define MLP "model.layers.0.mlp.experts"
 enum { FFN = 128, EXPERTS = 5, TENSORS = 6 };
@@ -32,28 +32,15 @@ static int setup(void **state)
     static const struct tiny_spoil spoil[MODELS] = {{.ffn = FFN, .experts = EXPERTS}, {.ffn = FFN, .experts = EXPERTS, .act_order = true},
                                                     {.ffn = FFN, .experts = EXPERTS, .bits = 8}, {.ffn = FFN, .experts = EXPERTS, .mixtral = true},
                                                     {.ffn = FFN, .experts = EXPERTS, .awq = true}, {.ffn = FFN}};
-    char path[TD_PATH_MAX];
-    int i;
 
     (void)state;
-    if (!mkdtemp(root))
-        return 1;
-    for (i = 0; i < MODELS; i++) {
-        snprintf(path, sizeof path, "%s/%d", root, i);
-        if (mkdir(path, 0700) || tiny_checkpoint_write(path, &spoil[i]) || td_layer_index_open(path, &models[i], NULL))
-            return 1;
-    }
-    return 0;
+    return tiny_models_open(root, spoil, MODELS, models);
 }
 
 static int teardown(void **state)
 {
-    int i;
-
     (void)state;
-    for (i = 0; i < MODELS; i++)
-        td_layer_index_close(models[i]);
-    return td_fs_remove_tree(root, NULL);
+    return tiny_models_close(root, MODELS, models);
 }
 
 /* ---- what a server has ----------------------------------------------------------------------------------------------- */
