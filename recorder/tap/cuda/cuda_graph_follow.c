@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "recorder/tap/cuda/cuda_graph_follow.h"
+#include "recorder/tap/cuda/cuda_graph_recent.h"
 #include "recorder/tap/gpu/gpu_captures.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -35,6 +36,8 @@ void tap_cuda_follow_forget(void)
  * get. */
 static void before_call(enum tap_cuda_graph_call call, void *const *word)
 {
+    if (call == TAP_CUDA_EXEC_GONE)
+        tap_cuda_graph_recent_forget(word[0]);
     if (call == TAP_CUDA_EXEC_GONE || call == TAP_CUDA_EXEC_CHANGED)
         tap_cuda_plan_link(TAP_CUDA_EXEC, word[0], NULL);
     if (call == TAP_CUDA_GRAPH_GONE)
