@@ -292,7 +292,7 @@ stage_tensor() {
     expect 0 tensor-cpu gate "$WORK/tensor" --provider cpu --lanes ops
     expect 0 tensor-own-library gate "$WORK/tensor" --build "$(library)" --build-env "TD_CUBLAS_LIBRARY=$(cublas)" --lanes ops
     # vLLM's default kernel, through its operator: each rank repacks its slices
-    record_server tensor-machete model4 --enforce-eager --tensor-parallel-size 2 || return
+    record_server tensor-machete model4 ${EAGER---enforce-eager} --tensor-parallel-size 2 || return
     "$BIN/fixture" show "$WORK/tensor-machete" ledger | grep -E '^(weights|ops)' | tee -a "$WORK/table.txt"
     expect 0 tensor-machete-torch gate "$WORK/tensor-machete" --build "$(command -v "$PYTHON")" --lanes ops --max-ops "${MAX_OPS:-80}"
     expect 0 tensor-machete-cpu gate "$WORK/tensor-machete" --provider cpu --lanes ops --max-ops "${MAX_OPS:-80}"
