@@ -53,7 +53,8 @@ static int64_t count_lost_ops(const struct td_side *side, char *why, size_t size
     static const struct { const char *name, *words; } LOST[] = {
         {"ops.dropped.ring", "found no room on their way (--budget or --layers record less at a "
                              "time, --ring-mib gives more room)"},
-        {"ops.dropped.threads", "came from more threads than there are rings"},
+        {"ops.dropped.threads", "came from more threads than there are rings, or from CUDA graphs on "
+                                "several streams"},
         {"ops.dropped.recorder", "could not be written"},
         {"ops.dropped.unreadable", "lay in another device's memory"},
         {"ops.dropped.weights", "came without their weights"},
