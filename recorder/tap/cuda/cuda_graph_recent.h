@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TAP_CUDA_RECENT 4096u         /* so many that two seldom share a place: a step may be a graph for each
-                                       * layer, and sizes differ */
+#define TAP_CUDA_RECENT 4096u         /* so many that two seldom share a place: a step may be a graph
+                                       * for each layer, and sizes differ */
 
 #pragma GCC visibility push(hidden)
 

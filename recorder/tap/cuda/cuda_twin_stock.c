@@ -24,20 +24,26 @@ static struct {
 
 /* ---- any thread ------------------------------------------------------------------------------ */
 
-bool tap_cuda_twin_want(struct tap_cuda_plan *p)
+/* A twin of p is of use. */
+static void ask_for(struct tap_cuda_plan *p)
 {
     const int64_t now = tap_now();
 
     p->launched_ns = now;
-    if (p->no_room)
-        tap_count(TAP_GRAPHS_NO_ROOM, 1, 0);
-    if (p->first && (p->twin_state == TAP_CUDA_NO_TWIN || !p->base))
-        tap_count(TAP_GRAPHS_NO_TWIN, 1, 0);
     if (p->twin_state == TAP_CUDA_TWIN_NOT_YET && p->base &&
         (!p->no_room || now - p->tried_ns > RETRY_NS)) {
         p->twin_state = TAP_CUDA_TWIN_WANTED;
         atomic_fetch_add(&stock.wanted, 1);
     }
+}
+
+bool tap_cuda_twin_want(struct tap_cuda_plan *p)
+{
+    if (p->no_room)
+        tap_count(TAP_GRAPHS_NO_ROOM, 1, 0);
+    if (p->first && (p->twin_state == TAP_CUDA_NO_TWIN || !p->base))
+        tap_count(TAP_GRAPHS_NO_TWIN, 1, 0);
+    ask_for(p);
     return p->twin_state == TAP_CUDA_TWIN_READY || p->twin_state == TAP_CUDA_TWIN_TURNS;
 }
 
@@ -215,7 +221,7 @@ static void want_recent(void)
     for (i = 0; i < TAP_CUDA_RECENT; i++) {
         p = tap_cuda_plan_at(TAP_CUDA_EXEC, atomic_load(&tap_cuda_recent[i]));
         if (p && p->first)
-            tap_cuda_twin_want(p);
+            ask_for(p);
     }
     tap_cuda_follow_unlock();
 }

@@ -158,12 +158,13 @@ static inline void check_ops(const struct bench *b, size_t from, int m, unsigned
     check_some(b, from, 0, TWIN_LAYERS, m, seed);
 }
 
-/* First in main(): have the tap find TD_TAP_TWINS, and the bound where mib is not NULL. */
+/* First in main(), in place of bench_without_socket(): have the tap find TD_TAP_TWINS, and the bound where mib is not NULL. */
 static inline void twins_on(char **argv, const char *mib)
 {
     if (getenv("TD_TAP_TWINS"))
         return;
     setenv("TD_TAP_TWINS", "1", 1);
+    setenv("TD_TAP_DIR", "/dev/null", 1); /* see bench_without_socket(): the tap's own thread would make twins beside the test's */
     if (mib)
         setenv("TD_TAP_TWINS_MIB", mib, 1);
     execv("/proc/self/exe", argv);
