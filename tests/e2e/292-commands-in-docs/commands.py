@@ -14,7 +14,7 @@ PROGRAMS = "record replay gate differ fixture".split()
 AT_LEAST = 20
 # Options of other programs, and those that a page names because they are not there.
 FOREIGN = set("""
---enforce-eager --env --linear-backend --tensor-parallel-size --max-model-len --gpu-memory-utilization
+--enforce-eager --env --linear-backend --moe-backend --tensor-parallel-size --max-model-len --gpu-memory-utilization
 --enable-scale-out --enable-request-id-headers --enable-metrics --metrics --stream-output
 --port --api-key --args --child --report-api-errors
 --passive
