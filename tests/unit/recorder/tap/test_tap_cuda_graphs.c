@@ -499,6 +499,7 @@ static void what_the_sample_leaves_out_flies(void **state)
             ;
     }
     tap_plan.flight_bytes = 0;
+    client_flight_facts(&b.l.flight, b.l.mode.flight_mib, b.l.opt.writer);
     disarm(&b);
     assert_int_equal(b.n_ops, 5 * LAYERS);
     assert_int_equal(ledger(&b, "ops.dropped.flight"), 0);
@@ -508,6 +509,7 @@ static void what_the_sample_leaves_out_flies(void **state)
         check_op(&b, &b.ops[i], i % LAYERS, 1, (unsigned)(i / LAYERS) + 1);
     }
     bench_close(&b);
+    cu.graph_exec_destroy(exec);
 }
 
 int main(int argc, char **argv)
