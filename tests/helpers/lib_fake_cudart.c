@@ -14,6 +14,8 @@ int cudaGraphExecDestroy(void *exec);
 int cudaGraphExecUpdate(void *exec, void *graph, void *info);
 int cudaGraphExecKernelNodeSetParams(void *exec, void *node, const void *params);
 int cudaGraphLaunch(void *exec, void *stream);
+int cudaPeekAtLastError(void);
+int cudaGetLastError(void);
 
 /* The executable graph that was launched last. */
 extern void *fake_cudart_launched;
@@ -22,6 +24,21 @@ extern unsigned fake_cudart_pause_us;  /* before each launch, of a thread that l
 unsigned fake_cudart_pause_us;
 extern int fake_cudart_refuse, fake_cudart_refuse_update; /* so many launches, and updates, fail */
 int fake_cudart_refuse, fake_cudart_refuse_update;
+
+static _Thread_local int last_error;  /* of a launch; as the real one, it stays until somebody takes it */
+
+int cudaPeekAtLastError(void)
+{
+    return last_error;
+}
+
+int cudaGetLastError(void)
+{
+    int rc = last_error;
+
+    last_error = 0;
+    return rc;
+}
 
 int cudaStreamBeginCapture(void *stream, int mode)
 {
@@ -73,7 +90,7 @@ int cudaGraphLaunch(void *exec, void *stream)
 {
     if (fake_cudart_refuse) {
         fake_cudart_refuse--;
-        return TD_CUDA_INVALID_VALUE;
+        return last_error = TD_CUDA_INVALID_VALUE;
     }
     if (fake_cudart_pause_us)
         usleep(fake_cudart_pause_us);

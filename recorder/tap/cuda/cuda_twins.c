@@ -201,46 +201,60 @@ static void *choose(struct tap_cuda_graph_launch *l, void *exec)
     return twin ? twin : exec;
 }
 
+/* By a twin if `runs` is one. One that is refused must not show in the thread's last error, by which
+ * servers check their launches: that is taken back, and where one is there already, no twin runs. */
+static int launch_chosen(void **runs, void *exec, void *stream, const struct tap_cuda_launcher *by)
+{
+    int rc;
+
+    if (*runs != exec && !by->last_error(by->caller, false)) {
+        rc = by->launch(*runs, stream);
+        if (!rc)
+            return 0;
+        by->last_error(by->caller, true);
+    }
+    *runs = exec;
+    return by->launch(exec, stream);
+}
+
 /* Inside the tap. */
-static int launch_followed(void *exec, void *stream, tap_cuda_launch_fn *launch)
+static int launch_followed(void *exec, void *stream, const struct tap_cuda_launcher *by)
 {
     struct tap_cuda_graph_launch l = {.stream = stream, .context = tap_gpu_context_of(stream)};
     struct tap_cuda_plan *p;
     bool own = tap_gpu_set_own_calls(true);
-    void *runs;
+    void *twin, *runs;
     int rc;
 
     tap_cuda_graph_launch_note(exec, stream);
     tap_cuda_graph_launch_begin(&l, exec);
     tap_count(TAP_GRAPHS, 1, 0);
     tap_gpu_gate_note_other();
-    runs = choose(&l, exec);
-    rc = launch(runs, stream);
-    if (rc && runs != exec) {         /* the twin was refused: the server's own goes in its place */
-        l.bytes = 0;
-        rc = launch(exec, stream);
-    }
+    twin = runs = choose(&l, exec);
+    rc = launch_chosen(&runs, exec, stream, by);
+    if (runs == exec)
+        l.bytes = 0;                  /* its operands were not copied */
     p = l.plan;
     tap_cuda_graph_launch_end(&l, rc == 0);
-    if (runs != exec)
+    if (twin != exec)
         leave_twin(p);
     tap_gpu_set_own_calls(own);
     return rc;
 }
 
-int tap_cuda_twins_launch(void *exec, void *stream, tap_cuda_launch_fn *launch)
+int tap_cuda_twins_launch(void *exec, void *stream, const struct tap_cuda_launcher *by)
 {
     int e = errno, rc;
 
     if (tap_gpu_captures_any() && tap_gpu_stream_is_capturing(stream)) {
         tap_cuda_graph_launch_note(exec, stream); /* a graph in a graph */
-        return launch(exec, stream);
+        return by->launch(exec, stream);
     }
     tap_cuda_graph_recent_note(exec);
     if (!tap_armed() || !tap_gpu_come_in())
-        return launch(exec, stream);
+        return by->launch(exec, stream);
     errno = e;
-    rc = launch_followed(exec, stream, launch);
+    rc = launch_followed(exec, stream, by);
     e = errno;
     tap_gpu_go_out();
     errno = e;

@@ -37,9 +37,15 @@ bool tap_cuda_twins_on(void);
 void tap_cuda_twins_instantiated(const void *exec, void *graph, unsigned long long flags);
 /* Before exec takes the nodes of a graph, which need never have been instantiated. */
 void tap_cuda_twins_update(const void *exec, void *graph);
-/* Launch that graph, or its twin, by `launch`; returns what it returns. */
+/* Launch that graph, or its twin, by `by->launch`; returns what it returns. */
 typedef int tap_cuda_launch_fn(void *exec, void *stream);
-int tap_cuda_twins_launch(void *exec, void *stream, tap_cuda_launch_fn *launch);
+struct tap_cuda_launcher {
+    tap_cuda_launch_fn *launch;
+    /* The thread's last error, for the server to ask; take: there is none afterwards. */
+    int (*last_error)(const void *caller, bool take);
+    const void *caller;
+};
+int tap_cuda_twins_launch(void *exec, void *stream, const struct tap_cuda_launcher *by);
 
 #pragma GCC visibility pop
 #endif

@@ -192,16 +192,28 @@ INSTANTIATES(cudaGraphInstantiateWithParams_ptsz, 3, flags_in)
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
+/* What the runtime keeps as this thread's last error; take: it is none afterwards. */
+static int last_error(const void *caller, bool take)
+{
+    static struct tap_symbol peek = {.name = "cudaPeekAtLastError"},
+                             get = {.name = "cudaGetLastError"};
+    int (*real)(void) = (int (*)(void))find(take ? &get : &peek, caller);
+
+    return real ? real() : NOT_FOUND;
+}
+
 #define LAUNCHES(fn) \
     TAP_EXPORT tap_cuda_launch_fn fn; \
     int fn(void *exec, void *stream) \
     { \
         static struct tap_symbol s = {.name = #fn}; \
-        tap_cuda_launch_fn *real = (tap_cuda_launch_fn *)find(&s, __builtin_return_address(0)); \
+        const void *caller = __builtin_return_address(0); \
+        tap_cuda_launch_fn *real = (tap_cuda_launch_fn *)find(&s, caller); \
+        const struct tap_cuda_launcher by = {real, last_error, caller}; \
 \
         if (!real) \
             return NOT_FOUND; \
-        return tap_cuda_twins_on() ? tap_cuda_twins_launch(exec, stream, real) \
+        return tap_cuda_twins_on() ? tap_cuda_twins_launch(exec, stream, &by) \
                                    : real(exec, stream); \
     }
 

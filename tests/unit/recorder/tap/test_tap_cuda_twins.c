@@ -178,8 +178,15 @@ static void a_refused_twin_is_replaced(void **state)
         assert_true(step(exec, (unsigned)i));
     *refuse = 1;
     assert_false(step(exec, 5));
+    assert_int_equal(peek_last_error(), 0); /* by which torch checks its launches */
+    *refuse = 2;                       /* the server's own too: that it is told */
+    assert_int_not_equal(cudaGraphLaunch(exec, gpu_stream), 0);
+    assert_int_not_equal(peek_last_error(), 0);
+    *refuse = 0;
+    assert_false(step(exec, 6));       /* its error stays, whatever becomes of a twin */
+    assert_int_not_equal(get_last_error(), 0);
     disarm(&b);
-    assert_int_equal(ledger(&b, "ops.dropped.graph"), 2 * TWIN_LAYERS);
+    assert_int_equal(ledger(&b, "ops.dropped.graph"), 3 * TWIN_LAYERS);
     check_ops(&b, b.n_ops - TWIN_LAYERS, 4, 4);
     bench_close(&b);
     cudaGraphExecDestroy(exec);

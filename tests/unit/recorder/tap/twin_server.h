@@ -41,6 +41,7 @@ static struct { void *kernel, *stream; int mode; } handle;
 static void **launched;                /* the executable graph that the fake libcudart launched last */
 static unsigned *pause_us;             /* before each launch */
 static int *refuse, *refuse_update;    /* how many launches, and updates, it refuses */
+static int (*peek_last_error)(void), (*get_last_error)(void);
 static void *capture_stream;
 static uint64_t w[TWIN_LAYERS], buffer[2];
 
@@ -53,6 +54,8 @@ static inline int setup(void **state)
         return -1;
     launched = dlsym(cudart, "fake_cudart_launched");
     pause_us = dlsym(cudart, "fake_cudart_pause_us");
+    *(void **)&peek_last_error = dlsym(cudart, "cudaPeekAtLastError");
+    *(void **)&get_last_error = dlsym(cudart, "cudaGetLastError");
     refuse = dlsym(cudart, "fake_cudart_refuse"), refuse_update = dlsym(cudart, "fake_cudart_refuse_update");
     for (l = 0; l < TWIN_LAYERS; l++) {
         w[l] = gpu_memory(K * K * 2);
