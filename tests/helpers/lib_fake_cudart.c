@@ -1,6 +1,7 @@
 /* lib_fake_cudart.c - a fake libcudart.so.13 over the fake driver: the functions of graphs that torch
  * calls.
  * SPDX-License-Identifier: Apache-2.0 */
+#include <stdatomic.h>
 #include <unistd.h>
 
 #include "tests/helpers/fake_cuda/fake_api.h"
@@ -24,6 +25,9 @@ extern unsigned fake_cudart_pause_us;  /* before each launch, of a thread that l
 unsigned fake_cudart_pause_us;
 extern int fake_cudart_refuse, fake_cudart_refuse_update; /* so many launches, and updates, fail */
 int fake_cudart_refuse, fake_cudart_refuse_update;
+extern _Atomic unsigned fake_cudart_together; /* launches of a graph while another thread launched it: CUDA allows none */
+_Atomic unsigned fake_cudart_together;
+static void *_Atomic under_way[8];     /* graphs that threads are launching */
 
 static _Thread_local int last_error;  /* of a launch; as the real one, it stays until somebody takes it */
 
@@ -86,14 +90,33 @@ int cudaGraphExecKernelNodeSetParams(void *exec, void *node, const void *params)
     return exec ? 0 : TD_CUDA_INVALID_VALUE;
 }
 
+/* Returns its place, which is free again after the launch. */
+static unsigned launch_begins(void *exec)
+{
+    unsigned i, mine;
+    void *none = NULL;
+
+    for (mine = 0; !atomic_compare_exchange_strong(&under_way[mine], &none, exec); mine = (mine + 1) % 8)
+        none = NULL;
+    for (i = 0; i < 8; i++)
+        fake_cudart_together += i != mine && under_way[i] == exec;
+    return mine;
+}
+
 int cudaGraphLaunch(void *exec, void *stream)
 {
+    unsigned mine;
+    int rc;
+
     if (fake_cudart_refuse) {
         fake_cudart_refuse--;
         return last_error = TD_CUDA_INVALID_VALUE;
     }
+    mine = launch_begins(exec);
     if (fake_cudart_pause_us)
         usleep(fake_cudart_pause_us);
     fake_cudart_launched = exec;
-    return cuGraphLaunch(exec, stream);
+    rc = cuGraphLaunch(exec, stream);
+    under_way[mine] = NULL;
+    return rc;
 }

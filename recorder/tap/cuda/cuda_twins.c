@@ -164,13 +164,15 @@ static bool want(struct tap_cuda_plan *p)
     return ready;
 }
 
-/* The twin, until leave_twin(): it stays, and so does what it copied; NULL: it is gone meanwhile. */
+/* The twin, until leave_twin(): it stays, and so does what it copied; NULL: it is gone meanwhile, or
+ * another thread launches it. Two graphs that were instantiated of one have one twin, and no two
+ * threads may launch an executable graph at the same time. */
 static void *enter_twin(struct tap_cuda_graph_launch *l)
 {
     void *twin;
 
     tap_cuda_follow_lock();
-    twin = l->plan->twin;
+    twin = l->plan->launching ? NULL : l->plan->twin;
     if (twin) {
         l->plan->launching++;
         l->plan->users++;
@@ -246,7 +248,9 @@ int tap_cuda_twins_launch(void *exec, void *stream, const struct tap_cuda_launch
 {
     int e = errno, rc;
 
-    if (tap_gpu_captures_any() && tap_gpu_stream_is_capturing(stream)) {
+    /* While armed the stream is asked in any case: a capture that was begun by the driver's own
+     * function is not counted, and a twin must not become part of the server's graph. */
+    if ((tap_gpu_captures_any() || tap_armed()) && tap_gpu_stream_is_capturing(stream)) {
         tap_cuda_graph_launch_note(exec, stream); /* a graph in a graph */
         return by->launch(exec, stream);
     }

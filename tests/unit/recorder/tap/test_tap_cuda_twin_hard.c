@@ -1,0 +1,83 @@
+/* test_tap_cuda_twin_hard.c - what a server may do with its CUDA graphs, and where a twin would harm it.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "twin_server.h"
+
+#include <pthread.h>
+
+/* ---- tests --------------------------------------------------------------------------------------------------------- */
+
+static void *launch_often(void *exec)
+{
+    int i;
+
+    cu.ctx_set_current(gpu_context);
+    for (i = 0; i < 40; i++)
+        if (cudaGraphLaunch(exec, gpu_stream))
+            return exec;
+    return NULL;
+}
+
+/* Two executable graphs of one graph may be launched by two threads at the same time; their one twin may not. */
+static void a_twin_is_launched_by_one_thread(void **state)
+{
+    void *graph = capture_graph(4), *exec[2], *failed;
+    pthread_t other;
+    struct bench b;
+
+    (void)state;
+    assert_int_equal(cudaGraphInstantiateWithFlags(&exec[0], graph, 1), 0);
+    assert_int_equal(cudaGraphInstantiateWithFlags(&exec[1], graph, 1), 0);
+    assert_int_equal(cudaGraphDestroy(graph), 0);
+    arm(&b, TAP_MODE_ALL);
+    step(exec[0], 1);
+    tap_front_cuda.tick();
+    assert_true(step(exec[0], 2));
+    assert_true(step(exec[1], 3));
+    *pause_us = 2000;
+    assert_int_equal(pthread_create(&other, NULL, launch_often, exec[0]), 0);
+    assert_null(launch_often(exec[1]));
+    pthread_join(other, &failed);
+    *pause_us = 0;
+    assert_null(failed);
+    cu.stream_synchronize(gpu_stream);
+    assert_int_equal(atomic_load(together), 0);
+    disarm(&b);
+    bench_close(&b);
+    cudaGraphExecDestroy(exec[0]);
+    cudaGraphExecDestroy(exec[1]);
+}
+
+/* A capture that was begun past libcudart: a twin within it would write to memory of the tap's for as long as the server keeps its graph. */
+static void a_twin_is_no_part_of_a_graph(void **state)
+{
+    void *exec = capture(4), *outer;
+    struct bench b;
+
+    (void)state;
+    arm(&b, TAP_MODE_ALL);
+    assert_int_equal(cudaGraphLaunch(exec, capture_stream), 0);
+    tap_front_cuda.tick();
+    assert_int_equal(cudaGraphLaunch(exec, capture_stream), 0);
+    assert_ptr_not_equal(*launched, exec);
+    cu.stream_synchronize(capture_stream);
+    assert_int_equal(cu.stream_begin_capture(capture_stream, 0), 0);
+    assert_int_equal(cudaGraphLaunch(exec, capture_stream), 0);
+    assert_ptr_equal(*launched, exec);
+    assert_int_equal(cu.stream_end_capture(capture_stream, &outer), 0);
+    disarm(&b);
+    bench_close(&b);
+    assert_int_equal(cudaGraphDestroy(outer), 0);
+    cudaGraphExecDestroy(exec);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_twin_is_launched_by_one_thread),
+        cmocka_unit_test(a_twin_is_no_part_of_a_graph),
+    };
+
+    (void)argc;
+    twins_on(argv, NULL);
+    return cmocka_run_group_tests(tests, setup, gpu_teardown);
+}
