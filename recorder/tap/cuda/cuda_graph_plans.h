@@ -59,6 +59,7 @@ struct tap_cuda_plan {                /* what a graph does */
     uint64_t unnamed;                 /* launches beyond those of tally */
     /* Of cuda_twins.c: a copy of the graph as it was captured, and what is instantiated of it. */
     void *base, *twin;
+    void *context;                    /* in which its products were captured; NULL: not known */
     unsigned long long flags;         /* of the server's own instantiation */
     enum tap_cuda_twin_state twin_state;
     uint32_t launching;               /* threads that launch the twin, or read what it copied */

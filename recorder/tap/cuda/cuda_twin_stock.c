@@ -24,13 +24,19 @@ static struct {
 
 /* ---- any thread ------------------------------------------------------------------------------ */
 
+/* Else its copies would run in another context than the graph, whose memory they may not read. */
+static bool is_of_stage(const struct tap_cuda_plan *p)
+{
+    return p->context && p->context == tap_gpu_stage_context();
+}
+
 /* A twin of p is of use. */
 static void ask_for(struct tap_cuda_plan *p)
 {
     const int64_t now = tap_now();
 
     p->launched_ns = now;
-    if (p->twin_state == TAP_CUDA_TWIN_NOT_YET && p->base &&
+    if (p->twin_state == TAP_CUDA_TWIN_NOT_YET && p->base && is_of_stage(p) &&
         (!p->no_room || now - p->tried_ns > RETRY_NS)) {
         p->twin_state = TAP_CUDA_TWIN_WANTED;
         atomic_fetch_add(&stock.wanted, 1);

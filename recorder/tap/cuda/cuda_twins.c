@@ -65,6 +65,16 @@ static bool is_behind(const struct tails *t, const struct tap_gpu_capture_mark *
     return true;
 }
 
+/* The copies of a twin run in one context, and so must all that it copies from. */
+static bool is_of_context(struct tap_cuda_plan *p, void *stream)
+{
+    void *context = tap_gpu_context_of(stream);
+
+    if (!p->context)
+        p->context = context;
+    return p->context == context;
+}
+
 static void capture_ends(const struct tap_gpu_capture_mark *mark, const struct tap_gpu_launch *l,
                          const struct tap_gpu_kernel *k, const struct td_gpu_work *w)
 {
@@ -77,7 +87,7 @@ static void capture_ends(const struct tap_gpu_capture_mark *mark, const struct t
     tap_cuda_follow_lock();
     p = tap_cuda_follow_plan(l->stream, &capturing);
     s = p ? tap_cuda_plan_add(p, l, k, w, UINT64_MAX) : NULL;
-    if (s && find_tails(l->stream, &t) && is_behind(&t, mark)) {
+    if (s && is_of_context(p, l->stream) && find_tails(l->stream, &t) && is_behind(&t, mark)) {
         for (i = 0; i < t.n; i++)
             s->tail[i] = t.node[i];
         s->n_tails = (unsigned)t.n;

@@ -70,11 +70,44 @@ static void a_twin_is_no_part_of_a_graph(void **state)
     cudaGraphExecDestroy(exec);
 }
 
+/* The tap copies in one context. A graph of another device's has no twin, whichever context is current when it is launched: its copies would fault, and so the
+ * server's own work. */
+static void another_device_has_no_twin(void **state)
+{
+    void *second, *exec, *mine = capture(4);
+    struct bench b;
+    int i;
+
+    (void)state;
+    assert_int_equal(cu.primary_retain(&second, 1), 0);
+    assert_int_equal(cu.ctx_set_current(second), 0);
+    exec = capture(4);
+    assert_int_equal(cu.ctx_set_current(gpu_context), 0);
+    arm(&b, TAP_MODE_ALL);
+    step(mine, 1);
+    tap_front_cuda.tick();
+    assert_true(step(mine, 2));
+    for (i = 0; i < 4; i++) {
+        assert_int_equal(cu.ctx_set_current(i < 2 ? second : gpu_context), 0);
+        assert_false(step(exec, 3));
+        assert_int_equal(cu.ctx_set_current(gpu_context), 0);
+        tap_front_cuda.tick();
+    }
+    assert_true(step(mine, 4));
+    disarm(&b);
+    assert_int_equal(ledger(&b, "twins.made"), 1);
+    check_ops(&b, b.n_ops - TWIN_LAYERS, 4, 4);
+    bench_close(&b);
+    cudaGraphExecDestroy(exec);
+    cudaGraphExecDestroy(mine);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_twin_is_launched_by_one_thread),
         cmocka_unit_test(a_twin_is_no_part_of_a_graph),
+        cmocka_unit_test(another_device_has_no_twin),
     };
 
     (void)argc;
