@@ -7,6 +7,7 @@
 #include "tests/helpers/fake_cuda/fake_api.h"
 
 int cudaStreamBeginCapture(void *stream, int mode);
+int cudaStreamBeginCaptureToGraph(void *stream, void *graph, void *const *after, const struct td_cuda_edge *edges, size_t n, int mode);
 int cudaStreamEndCapture(void *stream, void **graph);
 int cudaGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags);
 int cudaGraphClone(void **clone, void *graph);
@@ -49,6 +50,11 @@ int cudaStreamBeginCapture(void *stream, int mode)
     return cuStreamBeginCapture_v2(stream, mode);
 }
 
+int cudaStreamBeginCaptureToGraph(void *stream, void *graph, void *const *after, const struct td_cuda_edge *edges, size_t n, int mode)
+{
+    return cuStreamBeginCaptureToGraph(stream, graph, after, edges, n, mode);
+}
+
 int cudaStreamEndCapture(void *stream, void **graph)
 {
     return cuStreamEndCapture(stream, graph);
@@ -82,6 +88,20 @@ int cudaGraphExecUpdate(void *exec, void *graph, void *info)
     }
     return cuGraphExecUpdate_v2(exec, graph, info);
 }
+
+/* A server that adds a node by hand, or changes one; here nothing changes. */
+#define CHANGES(fn) \
+    int fn(void *first, void *second); \
+    int fn(void *first, void *second) \
+    { \
+        return first || second ? 0 : TD_CUDA_INVALID_VALUE; \
+    }
+CHANGES(cudaGraphAddDependencies_v2)
+CHANGES(cudaGraphAddEventRecordNode)
+CHANGES(cudaGraphAddNode_v2)
+CHANGES(cudaGraphChildGraphNodeGetGraph)
+CHANGES(cudaGraphHostNodeSetParams)
+CHANGES(cudaGraphKernelNodeSetAttribute)
 
 /* A server that changes a node by hand; here nothing changes. */
 int cudaGraphExecKernelNodeSetParams(void *exec, void *node, const void *params)

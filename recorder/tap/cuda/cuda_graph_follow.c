@@ -32,10 +32,21 @@ void tap_cuda_follow_forget(void)
 
 /* ---- graphs coming and going ----------------------------------------------------------------- */
 
+/* The graph gets more nodes. What was made of it before has not, and a plan of its own. */
+static void part_from_what_was_made(void *graph)
+{
+    const struct tap_cuda_plan *p = tap_cuda_plan_at(TAP_CUDA_GRAPH, graph);
+
+    if (p && (p->users > 1 || p->base))
+        tap_cuda_plan_link(TAP_CUDA_GRAPH, graph, NULL);
+}
+
 /* Before the call: forget what will not be there any more, and handles that another thread may
  * get. */
 static void before_call(enum tap_cuda_graph_call call, void *const *word)
 {
+    if (call == TAP_CUDA_BEGIN_IN)
+        part_from_what_was_made(word[1]);
     if (call == TAP_CUDA_EXEC_GONE)
         tap_cuda_graph_recent_forget(word[0]);
     if (call == TAP_CUDA_EXEC_GONE || call == TAP_CUDA_EXEC_CHANGED)
@@ -71,7 +82,7 @@ static struct tap_cuda_plan *plan_of_graph(const void *graph)
 
 static void after_call(enum tap_cuda_graph_call call, void *const *word, bool ok)
 {
-    if (call == TAP_CUDA_BEGIN && ok)
+    if ((call == TAP_CUDA_BEGIN || call == TAP_CUDA_BEGIN_IN) && ok)
         atomic_fetch_add(&tap_gpu_captures, 1);
     if (call == TAP_CUDA_END)
         capture_ended(word[0], word[1], ok);

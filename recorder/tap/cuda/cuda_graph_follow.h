@@ -14,6 +14,7 @@
 enum tap_cuda_graph_call {            /* and its first arguments */
     TAP_CUDA_NO_GRAPH_CALL,
     TAP_CUDA_BEGIN,                   /* stream */
+    TAP_CUDA_BEGIN_IN,                /* stream, graph, which gets more nodes */
     TAP_CUDA_END,                     /* stream, CUgraph * */
     TAP_CUDA_INSTANTIATE,             /* CUgraphExec *, graph */
     TAP_CUDA_CLONE,                   /* CUgraph *, graph */

@@ -21,6 +21,7 @@ typedef uintptr_t word;
 #define P6 P5, word f
 #define P7 P6, word g
 #define P8 P7, word h
+#define P9 P8, word i
 #define A1 a
 #define A2 A1, b
 #define A3 A2, c
@@ -29,6 +30,7 @@ typedef uintptr_t word;
 #define A6 A5, f
 #define A7 A6, g
 #define A8 A7, h
+#define A9 A8, i
 #define SECOND1 0
 #define SECOND2 b
 #define SECOND3 b
@@ -37,6 +39,7 @@ typedef uintptr_t word;
 #define SECOND6 b
 #define SECOND7 b
 #define SECOND8 b
+#define SECOND9 b
 
 static void *find(struct tap_symbol *s, const void *caller)
 {
@@ -87,8 +90,8 @@ static void after(enum tap_cuda_graph_call call, word first, word second, bool o
 
 FOLLOWED(cudaStreamBeginCapture, 2, TAP_CUDA_BEGIN)
 FOLLOWED(cudaStreamBeginCapture_ptsz, 2, TAP_CUDA_BEGIN)
-FOLLOWED(cudaStreamBeginCaptureToGraph, 6, TAP_CUDA_BEGIN)
-FOLLOWED(cudaStreamBeginCaptureToGraph_ptsz, 6, TAP_CUDA_BEGIN)
+FOLLOWED(cudaStreamBeginCaptureToGraph, 6, TAP_CUDA_BEGIN_IN)
+FOLLOWED(cudaStreamBeginCaptureToGraph_ptsz, 6, TAP_CUDA_BEGIN_IN)
 FOLLOWED(cudaStreamEndCapture, 2, TAP_CUDA_END)
 FOLLOWED(cudaStreamEndCapture_ptsz, 2, TAP_CUDA_END)
 
@@ -98,10 +101,21 @@ FOLLOWED(cudaGraphClone, 2, TAP_CUDA_CLONE)
 FOLLOWED(cudaGraphDestroy, 1, TAP_CUDA_GRAPH_GONE)
 FOLLOWED(cudaGraphAddDependencies, 5, TAP_CUDA_GRAPH_GONE)
 FOLLOWED(cudaGraphRemoveDependencies, 5, TAP_CUDA_GRAPH_GONE)
+FOLLOWED(cudaGraphAddDependencies_v2, 5, TAP_CUDA_GRAPH_GONE)
+FOLLOWED(cudaGraphRemoveDependencies_v2, 5, TAP_CUDA_GRAPH_GONE)
 FOLLOWED(cudaGraphAddNode, 6, TAP_CUDA_GRAPH_CHANGED)
+FOLLOWED(cudaGraphAddNode_v2, 6, TAP_CUDA_GRAPH_CHANGED)
 FOLLOWED(cudaGraphAddKernelNode, 5, TAP_CUDA_GRAPH_CHANGED)
 FOLLOWED(cudaGraphAddMemcpyNode, 5, TAP_CUDA_GRAPH_CHANGED)
 FOLLOWED(cudaGraphAddMemcpyNode1D, 8, TAP_CUDA_GRAPH_CHANGED)
+FOLLOWED(cudaGraphAddMemcpyNodeToSymbol, 9, TAP_CUDA_GRAPH_CHANGED)
+FOLLOWED(cudaGraphAddMemcpyNodeFromSymbol, 9, TAP_CUDA_GRAPH_CHANGED)
+FOLLOWED(cudaGraphAddMemAllocNode, 5, TAP_CUDA_GRAPH_CHANGED)
+FOLLOWED(cudaGraphAddMemFreeNode, 5, TAP_CUDA_GRAPH_CHANGED)
+FOLLOWED(cudaGraphAddEventRecordNode, 5, TAP_CUDA_GRAPH_CHANGED)
+FOLLOWED(cudaGraphAddEventWaitNode, 5, TAP_CUDA_GRAPH_CHANGED)
+FOLLOWED(cudaGraphAddExternalSemaphoresSignalNode, 5, TAP_CUDA_GRAPH_CHANGED)
+FOLLOWED(cudaGraphAddExternalSemaphoresWaitNode, 5, TAP_CUDA_GRAPH_CHANGED)
 FOLLOWED(cudaGraphAddMemsetNode, 5, TAP_CUDA_GRAPH_CHANGED)
 FOLLOWED(cudaGraphAddHostNode, 5, TAP_CUDA_GRAPH_CHANGED)
 FOLLOWED(cudaGraphAddChildGraphNode, 5, TAP_CUDA_GRAPH_CHANGED)
@@ -111,7 +125,18 @@ FOLLOWED(cudaGraphNodeSetParams, 2, TAP_CUDA_ANY_GRAPH_CHANGED)
 FOLLOWED(cudaGraphKernelNodeSetParams, 2, TAP_CUDA_ANY_GRAPH_CHANGED)
 FOLLOWED(cudaGraphMemcpyNodeSetParams, 2, TAP_CUDA_ANY_GRAPH_CHANGED)
 FOLLOWED(cudaGraphMemcpyNodeSetParams1D, 5, TAP_CUDA_ANY_GRAPH_CHANGED)
+FOLLOWED(cudaGraphMemcpyNodeSetParamsToSymbol, 6, TAP_CUDA_ANY_GRAPH_CHANGED)
+FOLLOWED(cudaGraphMemcpyNodeSetParamsFromSymbol, 6, TAP_CUDA_ANY_GRAPH_CHANGED)
 FOLLOWED(cudaGraphMemsetNodeSetParams, 2, TAP_CUDA_ANY_GRAPH_CHANGED)
+FOLLOWED(cudaGraphHostNodeSetParams, 2, TAP_CUDA_ANY_GRAPH_CHANGED)
+FOLLOWED(cudaGraphEventRecordNodeSetEvent, 2, TAP_CUDA_ANY_GRAPH_CHANGED)
+FOLLOWED(cudaGraphEventWaitNodeSetEvent, 2, TAP_CUDA_ANY_GRAPH_CHANGED)
+FOLLOWED(cudaGraphExternalSemaphoresSignalNodeSetParams, 2, TAP_CUDA_ANY_GRAPH_CHANGED)
+FOLLOWED(cudaGraphExternalSemaphoresWaitNodeSetParams, 2, TAP_CUDA_ANY_GRAPH_CHANGED)
+FOLLOWED(cudaGraphKernelNodeSetAttribute, 3, TAP_CUDA_ANY_GRAPH_CHANGED)
+FOLLOWED(cudaGraphKernelNodeCopyAttributes, 2, TAP_CUDA_ANY_GRAPH_CHANGED)
+/* What is done to the graph within is not told of the one around it. */
+FOLLOWED(cudaGraphChildGraphNodeGetGraph, 2, TAP_CUDA_ANY_GRAPH_CHANGED)
 
 FOLLOWED(cudaGraphExecDestroy, 1, TAP_CUDA_EXEC_GONE)
 FOLLOWED(cudaGraphNodeSetEnabled, 3, TAP_CUDA_EXEC_CHANGED)
@@ -126,6 +151,8 @@ FOLLOWED(cudaGraphExecHostNodeSetParams, 3, TAP_CUDA_EXEC_CHANGED)
 FOLLOWED(cudaGraphExecChildGraphNodeSetParams, 3, TAP_CUDA_EXEC_CHANGED)
 FOLLOWED(cudaGraphExecEventRecordNodeSetEvent, 3, TAP_CUDA_EXEC_CHANGED)
 FOLLOWED(cudaGraphExecEventWaitNodeSetEvent, 3, TAP_CUDA_EXEC_CHANGED)
+FOLLOWED(cudaGraphExecExternalSemaphoresSignalNodeSetParams, 3, TAP_CUDA_EXEC_CHANGED)
+FOLLOWED(cudaGraphExecExternalSemaphoresWaitNodeSetParams, 3, TAP_CUDA_EXEC_CHANGED)
 
 /* ---- instantiation --------------------------------------------------------------------------- */
 

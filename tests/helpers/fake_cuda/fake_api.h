@@ -62,6 +62,8 @@
     X(cuStreamGetId, stream_id, (void *stream, unsigned long long *id)) \
     X(cuStreamBeginCapture_v2, stream_begin_capture, (void *stream, int mode)) \
     X(cuStreamGetCaptureInfo_v3, capture_info, (void *stream, int *status, uint64_t *id, void **graph, const void **nodes, const void **edges, size_t *n)) \
+    X(cuStreamBeginCaptureToGraph, stream_begin_capture_to_graph, \
+      (void *stream, void *graph, void *const *after, const struct td_cuda_edge *edges, size_t n, int mode)) \
     X(cuStreamEndCapture, stream_end_capture, (void *stream, void **graph)) \
     X(cuThreadExchangeStreamCaptureMode, exchange_capture_mode, (int *mode)) \
     X(cuEventQuery, event_query, (void *event)) \

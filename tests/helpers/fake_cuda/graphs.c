@@ -177,7 +177,8 @@ bool capture_forbids(void)
     return false;
 }
 
-static int begin_capture(void *stream, int mode)
+/* into: the graph that gets what is captured; NULL: a new one. */
+static int begin_capture(void *stream, struct graph *into, int mode)
 {
     static uint64_t captures;
     int rc = enter("cuStreamBeginCapture_v2", NEED_CONTEXT);
@@ -185,7 +186,7 @@ static int begin_capture(void *stream, int mode)
 
     if (rc || !s || s == &fake.legacy || s->capture)
         return leave(rc ? rc : TD_CUDA_STREAM_CAPTURE_UNSUPPORTED);
-    s->capture = calloc(1, sizeof *s->capture);
+    s->capture = into ? into : calloc(1, sizeof *s->capture);
     s->capture->capture = ++captures;
     s->capture->mode = mode;
     s->capture->thread = pthread_self();
@@ -195,7 +196,14 @@ static int begin_capture(void *stream, int mode)
 
 int cuStreamBeginCapture_v2(void *stream, int mode)
 {
-    HOOKED("cuStreamBeginCapture_v2", 539, begin_capture(stream, mode), stream, (void *)(intptr_t)mode);
+    HOOKED("cuStreamBeginCapture_v2", 539, begin_capture(stream, NULL, mode), stream, (void *)(intptr_t)mode);
+}
+
+/* Behind its last node, whatever it is told. */
+int cuStreamBeginCaptureToGraph(void *stream, void *graph, void *const *after, const struct td_cuda_edge *edges, size_t n, int mode)
+{
+    (void)after, (void)edges, (void)n;
+    return begin_capture(stream, graph, mode);
 }
 
 /* A capture is a chain: what comes next depends on the last node.

@@ -4,6 +4,14 @@
 
 #include <pthread.h>
 
+int cudaStreamBeginCaptureToGraph(void *stream, void *graph, void *const *after, const struct td_cuda_edge *edges, size_t n, int mode);
+int cudaGraphAddDependencies_v2(void *graph, void *from);
+int cudaGraphAddEventRecordNode(void *node, void *graph);
+int cudaGraphAddNode_v2(void *node, void *graph);
+int cudaGraphChildGraphNodeGetGraph(void *node, void *graph);
+int cudaGraphHostNodeSetParams(void *node, void *params);
+int cudaGraphKernelNodeSetAttribute(void *node, void *attribute);
+
 /* ---- tests --------------------------------------------------------------------------------------------------------- */
 
 static void *launch_often(void *exec)
@@ -102,12 +110,73 @@ static void another_device_has_no_twin(void **state)
     cudaGraphExecDestroy(mine);
 }
 
+/* A graph that is changed, and instantiated again. The twin of what it was lacks the change. */
+static void launch_changed(void *graph, bool has_twin)
+{
+    uint16_t without[BYTES / 2];
+    unsigned i, twins = 0;
+    void *exec;
+    struct bench b;
+
+    assert_int_equal(cudaGraphInstantiateWithFlags(&exec, graph, 1), 0);
+    assert_false(step(exec, 1));
+    memcpy(without, (void *)buffer[0], BYTES);
+    arm(&b, TAP_MODE_ALL);
+    tap_front_cuda.tick();
+    for (i = 0; i < 4; i++) {
+        twins += step(exec, 1);
+        assert_memory_equal(without, (void *)buffer[0], BYTES);
+    }
+    disarm(&b);
+    assert_int_equal(twins > 0, has_twin);
+    bench_close(&b);
+    cudaGraphExecDestroy(exec);
+}
+
+/* More is captured into a graph that was instantiated. */
+static void a_graph_that_grew_is_another_one(void **state)
+{
+    void *graph = capture_graph(4), *before;
+
+    (void)state;
+    assert_int_equal(cudaGraphInstantiateWithFlags(&before, graph, 1), 0);
+    assert_int_equal(cudaStreamBeginCaptureToGraph(capture_stream, graph, NULL, NULL, 0, 0), 0);
+    layer_on(capture_stream, 1, 4);
+    assert_int_equal(cudaStreamEndCapture(capture_stream, &graph), 0);
+    launch_changed(graph, true);
+    assert_int_equal(cudaGraphDestroy(graph), 0);
+    cudaGraphExecDestroy(before);
+}
+
+/* Every function by which a graph is changed. */
+static void a_graph_changed_in_any_way_has_no_twin(void **state)
+{
+    const struct { int (*fn)(void *, void *); bool names_first; } change[] = {
+        {cudaGraphAddDependencies_v2, true}, {cudaGraphAddEventRecordNode, false},      {cudaGraphAddNode_v2, false},
+        {cudaGraphChildGraphNodeGetGraph, true}, {cudaGraphHostNodeSetParams, true}, {cudaGraphKernelNodeSetAttribute, true},
+    };
+    void *graph, *before;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof change / sizeof *change; i++) {
+        graph = capture_graph(4);
+        assert_int_equal(cudaGraphInstantiateWithFlags(&before, graph, 1), 0);
+        assert_int_equal(change[i].names_first ? change[i].fn(graph, NULL) : change[i].fn(NULL, graph), 0);
+        launch_changed(graph, false);
+        assert_int_equal(cudaGraphDestroy(graph), 0);
+        cudaGraphExecDestroy(before);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_twin_is_launched_by_one_thread),
         cmocka_unit_test(a_twin_is_no_part_of_a_graph),
         cmocka_unit_test(another_device_has_no_twin),
+        cmocka_unit_test(a_graph_that_grew_is_another_one),
+        cmocka_unit_test(a_graph_changed_in_any_way_has_no_twin),
     };
 
     (void)argc;
