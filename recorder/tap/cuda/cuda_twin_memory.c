@@ -9,6 +9,7 @@
 #define BOUND_MIB 256u
 #define MOST_MIB (64ull << 10)
 #define SMALLEST (64ull << 10)        /* bytes; a smaller arena is not worth having */
+#define RETRY_NS 1000000000LL         /* how soon a GPU without memory is asked again */
 #define NODE (38ull << 10)            /* a graph of 384 kernel nodes took 14 MiB of an H100 */
 
 static struct {
@@ -17,6 +18,7 @@ static struct {
     void *context;
     unsigned long long id;
     uint64_t arena, bytes;            /* 0 bytes: there is none */
+    int64_t refused_ns;               /* when there was no memory for it; 0: that was not so */
 } memory = {.bound = (uint64_t)BOUND_MIB << 20};
 
 void tap_cuda_twin_memory_bound(void)
@@ -48,6 +50,8 @@ bool tap_cuda_twin_memory_open(void *context)
     if (is_in(context))
         return true;
     memory.bytes = 0;                 /* of a context that was reset, and took it along */
+    if (memory.refused_ns && tap_now() - memory.refused_ns < RETRY_NS)
+        return false;                 /* a tick is some ms, and each try a dozen calls of the driver */
     if (tap_driver.context_id(context, &memory.id))
         return false;
     memory.context = context;
@@ -55,8 +59,10 @@ bool tap_cuda_twin_memory_open(void *context)
         if (!tap_driver.mem_alloc(&at, bytes)) {
             memory.arena = at;
             memory.bytes = bytes;
+            memory.refused_ns = 0;
             return true;
         }
+    memory.refused_ns = tap_now();
     return false;
 }
 

@@ -286,6 +286,8 @@ void tap_cuda_twin_stock_clear(void)
         p->no_room = false;
         if (p->launching) {           /* a thread stands in the driver: at the end of the next arm */
             launching = true;
+            if (p->twin_state == TAP_CUDA_TWIN_TURNS)
+                p->twin_state = TAP_CUDA_TWIN_READY;
             continue;
         }
         tap_cuda_twin_destroy(p);

@@ -4,6 +4,10 @@
 
 #include <pthread.h>
 
+#include "recorder/tap/gpu/gpu_driver.h"
+
+enum { OUT_OF_MEMORY = 2 };
+
 int cudaStreamBeginCaptureToGraph(void *stream, void *graph, void *const *after, const struct td_cuda_edge *edges, size_t n, int mode);
 int cudaGraphAddDependencies_v2(void *graph, void *from);
 int cudaGraphAddEventRecordNode(void *node, void *graph);
@@ -169,12 +173,48 @@ static void a_graph_changed_in_any_way_has_no_twin(void **state)
     }
 }
 
+static int (*real_alloc)(uint64_t *at, size_t bytes);
+static unsigned refused;
+
+static int refuse_alloc(uint64_t *at, size_t bytes)
+{
+    (void)at, (void)bytes;
+    refused++;
+    return OUT_OF_MEMORY;
+}
+
+/* The server has all of the GPU: it is asked for memory once a second, not in every tick. */
+static void a_full_gpu_is_seldom_asked(void **state)
+{
+    void *exec = capture(4);
+    struct bench b;
+    int i;
+
+    (void)state;
+    arm(&b, TAP_MODE_ALL);
+    real_alloc = tap_driver.mem_alloc;
+    tap_driver.mem_alloc = refuse_alloc;
+    for (i = 0; i < 20; i++) {
+        assert_false(step(exec, 1));
+        tap_front_cuda.tick();
+    }
+    tap_driver.mem_alloc = real_alloc;
+    assert_in_range(refused, 12, 24);  /* from 128 MiB to 64 KiB, and once more if this took a second */
+    usleep(1100000);
+    tap_front_cuda.tick();
+    assert_true(step(exec, 2));
+    disarm(&b);
+    bench_close(&b);
+    cudaGraphExecDestroy(exec);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_twin_is_launched_by_one_thread),
         cmocka_unit_test(a_twin_is_no_part_of_a_graph),
         cmocka_unit_test(another_device_has_no_twin),
+        cmocka_unit_test(a_full_gpu_is_seldom_asked),
         cmocka_unit_test(a_graph_that_grew_is_another_one),
         cmocka_unit_test(a_graph_changed_in_any_way_has_no_twin),
     };
