@@ -53,7 +53,7 @@ int td_report_show(const cJSON *report, const struct td_report_outputs *o, bool 
     say_cause(report, o, smoke);
     fflush(stderr);
     if (smoke)
-        td_report_print_smoke(report, to, o->verbose);
+        rc = td_report_print_smoke(report, to, o->verbose);
     else if (has_text(report, false))
         rc = td_report_print(report, to, o);
     written = flush_text(to);

@@ -2,29 +2,40 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "report/report_smoke.h"
 
+#include "common/out_of_memory.h"
 #include "report/text.h"
 
-/* Print a line. Texts of a server and of a recording: none begins a line of its own. */
-static void print_line(FILE *out, const char *first, const char *between, const char *second)
+/* Print a line. Texts of a server and of a recording: none begins a line of its own. false: there was no memory for it, and
+ * nothing is printed. */
+static bool print_line(FILE *out, const char *first, const char *between, const char *second)
 {
+    const unsigned failed_before = td_out_of_memory_count();
     struct td_buf line = TD_BUF_INIT(1 << 18);
+    bool whole;
 
     td_buf_adds(&line, *between ? "  " : "");
     td_text_clip(&line, first, (int)TD_TEXT_MAX);
     td_buf_adds(&line, between);
     td_text_clip(&line, second, (int)TD_TEXT_MAX);
     td_text_end_line(&line);
-    fputs(td_buf_str(&line), out);
+    whole = td_out_of_memory_count() == failed_before;
+    if (whole)
+        fputs(td_buf_str(&line), out);
     td_buf_release(&line);
+    return whole;
 }
 
-void td_report_print_smoke(const cJSON *report, FILE *out, bool verbose)
+int td_report_print_smoke(const cJSON *report, FILE *out, bool verbose)
 {
     const cJSON *answer;
+    bool whole = true;
 
     if (verbose)
         cJSON_ArrayForEach(answer, td_json_get(td_json_get(report, "smoke"), "answers"))
-            print_line(out, td_json_get_str(answer, "prompt_id", "?"), ": ",
-                       td_json_get_str(answer, "error", td_json_get_str(answer, "text", "")));
-    print_line(out, td_json_get_str(report, "line", "smoke: failed"), "", "");
+            whole = print_line(out, td_json_get_str(answer, "prompt_id", "?"), ": ",
+                               td_json_get_str(answer, "error", td_json_get_str(answer, "text", ""))) && whole;
+    if (whole && print_line(out, td_json_get_str(report, "line", "smoke: failed"), "", ""))
+        return TD_OK;
+    fputs("smoke: failed: out of memory\n", out);
+    return TD_ENOMEM;
 }

@@ -5,7 +5,8 @@
 
 #include "report/report.h"
 
-/* report : of differ --smoke, or a broken one */
-void td_report_print_smoke(const cJSON *report, FILE *out, bool verbose);
+/* report : of differ --smoke, or a broken one. TD_ENOMEM: there was no memory for the text; the line that was printed says
+ * failed. */
+int td_report_print_smoke(const cJSON *report, FILE *out, bool verbose);
 
 #endif

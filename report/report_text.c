@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/out_of_memory.h"
 #include "report/parts.h"
 #include "report/report.h"
 #include "report/report_details.h"
@@ -177,6 +178,7 @@ static void print_lines(const struct td_buf *text, FILE *out, const cJSON *repor
 
 int td_report_print(const cJSON *report, FILE *out, const struct td_report_outputs *o)
 {
+    const unsigned failed_before = td_out_of_memory_count(); /* of a part of the text, too */
     struct td_buf text = TD_BUF_INIT(TD_TEXT_MAX);
 
     if (!has_compared(report))
@@ -187,7 +189,7 @@ int td_report_print(const cJSON *report, FILE *out, const struct td_report_outpu
         add_several(&text, report, o->verbose);
     else
         add_one(&text, report, o->verbose);
-    const int rc = text.failed ? TD_ENOMEM : TD_OK;
+    const int rc = text.failed || td_out_of_memory_count() != failed_before ? TD_ENOMEM : TD_OK;
 
     if (rc)
         fputs("verdict: broken cause=\"out of memory\"\n", out);
