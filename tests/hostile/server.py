@@ -3,7 +3,7 @@
 
 The mode stands in the prompt: "mode:NAME". "mode:cut-at-N" and "mode:reset-at-N" send N bytes of a
 sound answer and end the connection. Other prompts, and all of them with --good, get a sound answer.
---probe PATH=MODE does the same to a GET of PATH. Two lines are printed: "listening on
+--all MODE does MODE to each prompt that names none, --probe PATH=MODE to a GET of PATH. Two lines are printed: "listening on
 http://127.0.0.1:PORT" and "elsewhere HOST:PORT", a second listener that redirects name. At its end
 (SIGTERM) it prints how many requests it had and how many connections came to the second listener.
 SPDX-License-Identifier: Apache-2.0
@@ -24,6 +24,7 @@ import modes
 
 ap = argparse.ArgumentParser()
 ap.add_argument("--good", action="store_true")
+ap.add_argument("--all", default="", help="the mode of prompts that name none")
 ap.add_argument("--probe", action="append", default=[], help="PATH=MODE; * is any path")
 ap.add_argument("--raw", default="", help="do this to each connection before anything is read: silent, or a mode")
 ap.add_argument("--tls", default="", help="speak TLS with this file of certificate and key")
@@ -128,7 +129,8 @@ def serve(sock):
             while len(have) < length and not (mode := re.search(rb"mode:([a-z0-9-]+);", have)):
                 have = read_more(sock, have)
             mode = mode or re.search(rb"mode:([a-z0-9-]+);", have[:length])
-            script = script_of(mode[1].decode()) if mode and not args.good else modes.GOOD
+            mode = mode[1].decode() if mode else args.all
+            script = script_of(mode) if mode and not args.good else modes.GOOD
             if "early" not in script:
                 while len(have) < length:
                     have = read_more(sock, have)

@@ -1,6 +1,8 @@
 /* test_client.c - the recording client against a scripted server in a thread: bytes, times, failures, concurrency.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
+#include <curl/curl.h>
+#include <dlfcn.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -402,6 +404,40 @@ static void fetch(void **state)
     td_buf_release(&r.body);
 }
 
+static bool no_handle;
+
+/* libcurl's, which may refuse a transfer. */
+CURLMcode curl_multi_add_handle(CURLM *multi, CURL *easy)
+{
+    static CURLMcode (*real)(CURLM *, CURL *);
+
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "curl_multi_add_handle");
+    return no_handle ? CURLM_OUT_OF_MEMORY : real(multi, easy);
+}
+
+/* A request that libcurl does not take is refused at once, and not waited for; then the client goes on. */
+static void a_request_that_is_not_taken(void **state)
+{
+    struct seen *s = seen_new();
+    struct td_client *c = client(s, 1000, NULL);
+    struct td_client_request request = {.method = "POST", .body = "", .url = "http://127.0.0.1:1/ok"};
+    struct td_error err = {0};
+
+    (void)state;
+    no_handle = true;
+    assert_int_equal(td_client_start(c, &request, &err), TD_EIO);
+    no_handle = false;
+    assert_string_equal(err.msg, "libcurl does not take a request: Out of memory");
+    assert_int_equal(td_client_in_flight(c), 0);
+    start(c, 1, "/ok", port);
+    assert_int_equal(td_client_run(c, INT64_MAX, NULL), TD_OK);
+    assert_int_equal(s->n_done, 1);
+    assert_null(s->done[1].kind);
+    td_client_free(c);
+    seen_free(s);
+}
+
 static bool no_timer;
 
 /* Of libcurl's transfers, as they are without memory: nothing is ever due. */
@@ -435,7 +471,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_byte_is_kept), cmocka_unit_test(interim_answers_are_kept), cmocka_unit_test(failures_have_kinds), cmocka_unit_test(bytes_without_end), cmocka_unit_test(many_at_once),
-        cmocka_unit_test(a_socket_that_is_not_watched), cmocka_unit_test(a_timer_that_is_lost), cmocka_unit_test(stop_and_cancel), cmocka_unit_test(fetch),
+        cmocka_unit_test(a_socket_that_is_not_watched), cmocka_unit_test(a_timer_that_is_lost), cmocka_unit_test(a_request_that_is_not_taken), cmocka_unit_test(stop_and_cancel), cmocka_unit_test(fetch),
     };
 
     return cmocka_run_group_tests(tests, start_server, NULL);
