@@ -61,12 +61,28 @@ def damaged_copy(work):
             os.truncate(path, os.path.getsize(path) - 7)
 
 
+def packed_copy(work):
+    """A pack, for `unpack`."""
+    fixture_tool('pack', fixture, '-o', work + '/in.tdz')
+
+
+def two_shards(work):
+    """The parts of one replay, for `merge`."""
+    for i in '12':
+        subprocess.run([BIN + '/replay', fixture, '--build', LIB + '/libtdkernels.so', '--shard', i + '/2', '-o', work + '/s' + i, '-q'],
+                       stdin=subprocess.DEVNULL, capture_output=True)
+
+
 SCENARIOS = [
     Scenario('verify', 'fixture', 'fixture verify {f}'),
     Scenario('ls', 'fixture', 'fixture ls {f}'),
     Scenario('show', 'fixture', 'fixture show {f} op 0'),
     Scenario('ops', 'fixture', 'fixture ops {f}'),
     Scenario('pack', 'fixture', 'fixture pack {f} -o {w}/out.tdz', writes='out.tdz'),
+    Scenario('unpack', 'fixture', 'fixture unpack {w}/in.tdz -o {w}/out', writes='out', prepare=packed_copy),
+    Scenario('merge', 'fixture', 'fixture merge {w}/s1 {w}/s2 -o {w}/out', writes='out', prepare=two_shards),
+    Scenario('redact', 'fixture', 'fixture redact {f} --no-text -o {w}/out', writes='out'),
+    Scenario('steps', 'fixture', 'fixture steps {f}'),
     Scenario('extract', 'fixture', 'fixture extract {f} -o {w}/out --op 0 --no-requests', writes='out'),
     Scenario('export', 'fixture', 'fixture export {f} -o {w}/plain'),
     Scenario('repair', 'fixture', 'fixture repair {w}/damaged', writes='damaged', prepare=damaged_copy),
@@ -77,6 +93,7 @@ SCENARIOS = [
     Scenario('gate', 'gate', 'gate {f} --build {lib}/libtdkernels.so --lanes ops --junit {w}/junit.xml', judges=True),
     Scenario('gate-replay', 'replay', 'gate {f} --build {lib}/libtdkernels.so --lanes ops', judges=True),
     Scenario('gate-child', 'replay-child', 'gate {f} --build {lib}/libtdkernels.so --lanes ops', judges=True),
+    Scenario('smoke', 'gate', 'gate --smoke --server {url} --timeout 10', judges=True),
     Scenario('record', 'record', 'record --server {url} -o {w}/out --suite {suite} --repeat 1 --gemms all --timeout 10', writes='out'),
 ]
 
@@ -166,7 +183,7 @@ def lacks(seen, normal):
 
 
 def steady(text, work):
-    return re.sub(r'\d+(\.\d+)?', '0', text.replace(work, 'W'))
+    return re.sub(r'\d+(\.\d+)?(e[+-]\d+)?', '0', text.replace(work, 'W'))
 
 
 def judge(scenario, work, fail, result, normal):
@@ -197,7 +214,7 @@ def judge(scenario, work, fail, result, normal):
         if scenario.judges and code == 1:
             return 'a false alarm: %r' % out.splitlines()[-1:]
         # verify prints what it finds on stdout; who cannot write cannot say why
-        said = re.search(r'error: |warning: |verdict: (broken|inconclusive)', err + out) or scenario.name == 'verify' and out
+        said = re.search(r'error: |warning: |verdict: (broken|inconclusive)|smoke: failed: ', err + out) or scenario.name == 'verify' and out
         if not said and not fail.startswith('write:'):
             return 'exit %d without a cause: %r' % (code, err[-200:])
         if 'verdict: pass' in out:
