@@ -47,6 +47,8 @@ static void before_call(enum tap_cuda_graph_call call, void *const *word)
 {
     if (call == TAP_CUDA_BEGIN_IN)
         part_from_what_was_made(word[1]);
+    if (call == TAP_CUDA_GRAPH_GREW)  /* NCCL may add such nodes to a graph that is captured */
+        part_from_what_was_made(word[1]);
     if (call == TAP_CUDA_EXEC_GONE)
         tap_cuda_graph_recent_forget(word[0]);
     if (call == TAP_CUDA_EXEC_GONE || call == TAP_CUDA_EXEC_CHANGED)

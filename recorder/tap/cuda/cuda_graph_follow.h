@@ -23,6 +23,7 @@ enum tap_cuda_graph_call {            /* and its first arguments */
     TAP_CUDA_GRAPH_GONE,              /* graph */
     TAP_CUDA_EXEC_CHANGED,            /* exec */
     TAP_CUDA_GRAPH_CHANGED,           /* anything, graph */
+    TAP_CUDA_GRAPH_GREW,              /* anything, graph: a node that computes nothing */
     TAP_CUDA_ANY_GRAPH_CHANGED        /* the call names a node, not its graph */
 };
 

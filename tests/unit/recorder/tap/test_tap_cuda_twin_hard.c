@@ -173,6 +173,34 @@ static void a_graph_changed_in_any_way_has_no_twin(void **state)
     }
 }
 
+/* A node that is added while the graph is captured, as NCCL does, changes nothing that was made of it. */
+static void a_node_may_be_added_to_a_capture(void **state)
+{
+    void *graph, *exec;
+    int status;
+    struct bench b;
+    uint64_t id;
+
+    (void)state;
+    assert_int_equal(cudaStreamBeginCapture(capture_stream, 0), 0);
+    layer_on(capture_stream, 0, 4);
+    assert_int_equal(cu.capture_info(capture_stream, &status, &id, &graph, NULL, NULL, NULL), 0);
+    assert_int_equal(cudaGraphAddEventRecordNode(NULL, graph), 0);
+    layer_on(capture_stream, 1, 4);
+    layer_on(capture_stream, 2, 4);
+    assert_int_equal(cudaStreamEndCapture(capture_stream, &graph), 0);
+    assert_int_equal(cudaGraphInstantiateWithFlags(&exec, graph, 1), 0);
+    assert_int_equal(cudaGraphDestroy(graph), 0);
+    step(exec, 1);
+    arm(&b, TAP_MODE_ALL);
+    assert_true(step(exec, 2));
+    disarm(&b);
+    assert_int_equal(b.n_ops, TWIN_LAYERS);
+    check_ops(&b, 0, 4, 2);
+    bench_close(&b);
+    cudaGraphExecDestroy(exec);
+}
+
 static int (*real_alloc)(uint64_t *at, size_t bytes);
 static unsigned refused;
 
@@ -214,6 +242,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_twin_is_launched_by_one_thread),
         cmocka_unit_test(a_twin_is_no_part_of_a_graph),
         cmocka_unit_test(another_device_has_no_twin),
+        cmocka_unit_test(a_node_may_be_added_to_a_capture),
         cmocka_unit_test(a_full_gpu_is_seldom_asked),
         cmocka_unit_test(a_graph_that_grew_is_another_one),
         cmocka_unit_test(a_graph_changed_in_any_way_has_no_twin),
