@@ -37,6 +37,9 @@ int td_stream_flush(FILE *to, const char *what, struct td_error *err)
     if ((!__fpending(to) || !fflush(to)) && !ferror(to))
         return TD_OK;
     cause = errno;
+    /* An earlier write failed, and its errno is gone: what does another one meet? */
+    if (!cause && write(fileno(to), "\n", 1) < 0)
+        cause = errno;
     __fpurge(to);
     clearerr(to);
     if (cause == EPIPE || reader_has_gone(to))
