@@ -135,7 +135,7 @@ int cudaGraphLaunch(void *exec, void *stream)
     mine = launch_begins(exec);
     if (fake_cudart_pause_us)
         usleep(fake_cudart_pause_us);
-    fake_cudart_launched = exec;
+    __atomic_store_n(&fake_cudart_launched, exec, __ATOMIC_RELAXED); /* threads launch at once */
     rc = cuGraphLaunch(exec, stream);
     under_way[mine] = NULL;
     return rc;
