@@ -190,7 +190,7 @@ static int tick_ms(void)
 
     if (resting.until_ns)
         return ms < 1 ? 1 : ms > INT_MAX ? INT_MAX : (int)ms;
-    if (at_work && tap_cuda_twins_on() && tap_cuda_plan_number(0)) /* a graph was captured */
+    if (at_work && tap_cuda_twins_have_plans())
         return tap_cuda_twins_wanted() ? TICK_MS : IDLE_TICK_MS;
     if (!may_rest() || !tap_is_sampling())
         return INT_MAX;

@@ -162,8 +162,8 @@ static void drop(struct tap_cuda_plan *p)
 /* ---- launches -------------------------------------------------------------------------------- */
 
 /* Is the twin there? A graph that is launched gets one, ahead of need. A step may be many graphs, all
- * of which get theirs soon after its first launch: until then none of them is used, so that no step is
- * recorded in part. */
+ * of which get theirs soon after its first launch: until then none of them is used. A step whose first
+ * graphs came before that, and whose last ones after it, is recorded in part: the ledger says so. */
 static bool want(struct tap_cuda_plan *p)
 {
     bool ready;
@@ -306,6 +306,18 @@ void tap_cuda_twins_tick(void)
 bool tap_cuda_twins_wanted(void)
 {
     return tap_cuda_twins_on() && tap_cuda_twin_stock_wants();
+}
+
+bool tap_cuda_twins_have_plans(void)
+{
+    bool have;
+
+    if (!tap_cuda_twins_on())
+        return false;
+    tap_cuda_follow_lock();
+    have = tap_cuda_plan_number(0) != NULL;
+    tap_cuda_follow_unlock();
+    return have;
 }
 
 void tap_cuda_twins_disarm(void)

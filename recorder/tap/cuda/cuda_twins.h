@@ -27,6 +27,7 @@
 const char *tap_cuda_twins_open(void);
 void tap_cuda_twins_arm(void);        /* an arm begins: make those of graphs that were launched lately */
 void tap_cuda_twins_tick(void);       /* while armed: make the twins that are wanted */
+bool tap_cuda_twins_have_plans(void); /* a product was captured once */
 bool tap_cuda_twins_wanted(void);     /* a tick would make one */
 void tap_cuda_twins_disarm(void);     /* while nobody is inside the tap: no twin is left */
 void tap_cuda_twins_forget(void);     /* in the child of a fork */
