@@ -2,11 +2,11 @@
 SPDX-License-Identifier: Apache-2.0
 
 TD_FAULT       column: the last column of C is 1 % too large; row: the last row of C is 0; none: nothing is done
-TD_OPERATORS   the operators of namespaces _C, _C_cache_ops and _moe_C that have it (default: machete_mm marlin_gemm gptq_gemm
-               moe_wna16_marlin_gemm cutlass_scaled_mm cutlass_scaled_mm_azp)"""
+TD_OPERATORS   the operators of namespaces _C, _C_cache_ops and _moe_C that have it, torch's linear and _scaled_mm
+               (default: DEFAULT)"""
 import os
 
-DEFAULT = "machete_mm marlin_gemm gptq_gemm moe_wna16_marlin_gemm cutlass_scaled_mm cutlass_scaled_mm_azp"
+DEFAULT = "machete_mm marlin_gemm gptq_gemm moe_wna16_marlin_gemm cutlass_scaled_mm cutlass_scaled_mm_azp cutlass_moe_mm linear _scaled_mm"
 FAULT = os.environ.get("TD_FAULT", "")
 
 
@@ -38,12 +38,16 @@ class Spoiled:
 if FAULT:
     import torch
 
+    names = os.environ.get("TD_OPERATORS", DEFAULT).split()
+    for space, name in ((torch.nn.functional, "linear"), (torch, "_scaled_mm")):
+        if name in names:
+            setattr(space, name, lambda *args, call=getattr(space, name), **named: spoil(call(*args, **named)))
     load = torch.ops.load_library
 
     def load_and_spoil(path):
         load(path)
         for space in (torch.ops._C, torch.ops._C_cache_ops, torch.ops._moe_C):
-            for name in os.environ.get("TD_OPERATORS", DEFAULT).split():
+            for name in names:
                 if hasattr(space, name) and not isinstance(getattr(space, name), Spoiled):
                     setattr(space, name, Spoiled(getattr(space, name).default))
 

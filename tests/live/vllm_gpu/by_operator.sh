@@ -85,7 +85,7 @@ stage_machete() {
 }
 
 # torch_form NAME OPERATOR OPTIONS OF random_gptq.py...: record at vLLM's default kernels, replay by
-# provider torch. OPERATOR: the one that the faults are in; none: cuBLAS
+# provider torch. OPERATOR: the one that the faults are in; none: torch's linear, which asks cuBLAS
 torch_form() {
     local name=torch-$1 operator=$2 fault other
     local judge=(--lanes ops --max-ops "${MAX_OPS:-160}" --build "$(command -v "$PYTHON")")
@@ -95,9 +95,9 @@ torch_form() {
     "$BIN/fixture" show "$WORK/$name" ledger | grep -E 'ops|launches' | tee -a "$WORK/table.txt"
     expect 0 "$name-itself" gate "$WORK/$name" "${judge[@]}"
     grep -E 'bit-equal|largest|worst' "$WORK/$name-itself.txt" | head -n 4 | tee -a "$WORK/table.txt"
-    [ "$operator" = none ] && return
+    expect 0 "$name-cpu" gate "$WORK/$name" --lanes ops --max-ops "${MAX_OPS:-80}" --provider cpu --only _proj
     for fault in column row; do
-        expect 1 "$name-fault-$fault" gate "$WORK/$name" "${judge[@]}" --only "$operator" --build-env "TD_FAULT=$fault" --build-env "PYTHONPATH=$HERE/faulty_torch:${PYTHONPATH:-}"
+        expect 1 "$name-fault-$fault" gate "$WORK/$name" "${judge[@]}" --only _proj --build-env "TD_FAULT=$fault" --build-env "PYTHONPATH=$HERE/faulty_torch:${PYTHONPATH:-}"
     done
     [ "$1" = plain ] || return
     for other in marlin_gemm gptq_gemm; do
@@ -117,6 +117,8 @@ stage_torch() {
     torch_form one-group machete_mm --group -1
 }
 
+graphs() { [ "${EAGER-eager}" ] || echo graphs; } # EAGER=: the server runs CUDA graphs
+
 # operator_form NAME OPERATOR OPTIONS OF random_gptq.py...: what vLLM multiplies with by that operator
 # (BACKEND: --linear-backend; else its default). Each call must be an op with a layer's name; provider
 # torch must pass from the same Python, cpu too, and a fault in the operator must be caught. (EAGER=:
@@ -129,7 +131,7 @@ operator_form() {
     "$PYTHON" "$HERE/random_gptq.py" "$WORK/model-$name" "${@:3}" || { wrong "$name: no model"; return; }
     record_server "$name" "model-$name" ${EAGER---enforce-eager} ${BACKEND:+--linear-backend "$BACKEND"} || return
     "$BIN/fixture" show "$WORK/$name" ledger | grep -E 'ops|launches' | tee -a "$WORK/table.txt"
-    "$BIN/fixture" ops "$WORK/$name" --json | "$PYTHON" "$HERE/operator_ops.py" "$WORK/$name" "_C::$operator" 4 $([ "${EAGER-eager}" ] || echo graphs) 2>&1 | tee -a "$WORK/table.txt"
+    "$BIN/fixture" ops "$WORK/$name" --json | "$PYTHON" "$HERE/operator_ops.py" "$WORK/$name" "_C::$operator" 4 $(graphs) 2>&1 | tee -a "$WORK/table.txt"
     [ "${PIPESTATUS[1]}" = 0 ] || wrong "$name"
     expect 0 "$name-itself" gate "$WORK/$name" "${judge[@]}"
     grep -E 'bit-equal|largest|worst' "$WORK/$name-itself.txt" | head -n 4 | tee -a "$WORK/table.txt"
@@ -156,11 +158,11 @@ moe_form() {
     local judge=(--lanes ops --max-ops "${MAX_OPS:-160}")
     [[ $name == *${FORMS:-}* ]] || return 0
     "$PYTHON" "$HERE/random_gptq.py" "$WORK/model-$name" --experts 8 --ffn 768 "${@:2}" || { wrong "$name: no model"; return; }
-    record_server "$name" "model-$name" --enforce-eager || return
+    record_server "$name" "model-$name" ${EAGER---enforce-eager} || return
     grep -oE "Using '?[A-Za-z0-9_ ]*'? (WNA16|Unquantized) MoE backend" "$WORK/$name.server.log" 2>/dev/null | sort -u | tee -a "$WORK/table.txt"
     grep -E '^ *(torch|kernels|weights)' "$WORK/$name.record.txt" | tee -a "$WORK/table.txt"
     "$BIN/fixture" show "$WORK/$name" ledger | grep -E 'ops|weights|launches' | tee -a "$WORK/table.txt"
-    "$BIN/fixture" ops "$WORK/$name" --json | "$PYTHON" "$HERE/moe_ops.py" "$WORK/$name" "$WORK/model-$name" 2>&1 | tee -a "$WORK/table.txt"
+    "$BIN/fixture" ops "$WORK/$name" --json | "$PYTHON" "$HERE/moe_ops.py" "$WORK/$name" "$WORK/model-$name" $(graphs) 2>&1 | tee -a "$WORK/table.txt"
     [ "${PIPESTATUS[1]}" = 0 ] || wrong "$name"
     expect 0 "$name-itself" gate "$WORK/$name" "${judge[@]}" --build "$(command -v "$PYTHON")"
     grep -E 'bit-equal|largest|worst' "$WORK/$name-itself.txt" | head -n 4 | tee -a "$WORK/table.txt"
@@ -192,10 +194,10 @@ eight_form() {
     [[ $name == *${FORMS:-}* ]] || return 0
     "$PYTHON" "$HERE/random_gptq.py" "$WORK/model-$name" "${@:4}" || { wrong "$name: no model"; return; }
     # shellcheck disable=SC2086 # options, a word each
-    record_server "$name" "model-$name" --enforce-eager $options || return
+    record_server "$name" "model-$name" ${EAGER---enforce-eager} $options || return
     grep '^torch' "$WORK/$name.record.txt" | tee -a "$WORK/table.txt"
     "$BIN/fixture" show "$WORK/$name" ledger | grep -E '^(weights|ops|launches)' | tee -a "$WORK/table.txt"
-    "$BIN/fixture" ops "$WORK/$name" --json | "$PYTHON" "$HERE/scaled_ops.py" "$WORK/$name" "_C::$operator" 4 2>&1 | tee -a "$WORK/table.txt"
+    "$BIN/fixture" ops "$WORK/$name" --json | "$PYTHON" "$HERE/scaled_ops.py" "$WORK/$name" "_C::$operator" 4 $(graphs) 2>&1 | tee -a "$WORK/table.txt"
     [ "${PIPESTATUS[1]}" = 0 ] || wrong "$name"
     expect 0 "$name-itself" gate "$WORK/$name" "${torch[@]}"
     grep -E 'bit-equal|largest|worst' "$WORK/$name-itself.txt" | head -n 4 | tee -a "$WORK/table.txt"
@@ -217,12 +219,12 @@ stage_fp8() {
 # seen_form NAME OPERATOR "OPTIONS OF vllm" OPTIONS OF random_gptq.py...: what vLLM does with one call of
 # OPERATOR at least; all that was recorded passes by the same Python, its GEMMs by cpu
 seen_form() {
-    local name=$1 operator=$2 options=$3
+    local name=$1 operator=$2 options=$3 fault
     local judge=(--lanes ops --max-ops "${MAX_OPS:-160}")
     [[ $name == *${FORMS:-}* ]] || return 0
     "$PYTHON" "$HERE/random_gptq.py" "$WORK/model-$name" "${@:4}" || { wrong "$name: no model"; return; }
     # shellcheck disable=SC2086 # options, a word each
-    record_server "$name" "model-$name" --enforce-eager $options || return
+    record_server "$name" "model-$name" ${EAGER---enforce-eager} $options || return
     grep -E '^ *(torch|kernels|weights|unseen)|warning' "$WORK/$name.record.txt" | tee -a "$WORK/table.txt"
     "$BIN/fixture" show "$WORK/$name" ledger | grep -E '^(weights|ops|launches)' | tee -a "$WORK/table.txt"
     "$BIN/fixture" ops "$WORK/$name" --json | "$PYTHON" "$HERE/seen_ops.py" "$WORK/$name" "$operator" 2>&1 | tee -a "$WORK/table.txt"
@@ -231,6 +233,11 @@ seen_form() {
     grep -E 'bit-equal|largest|worst' "$WORK/$name-itself.txt" | head -n 4 | tee -a "$WORK/table.txt"
     expect 0 "$name-cpu" gate "$WORK/$name" "${judge[@]}" --provider cpu --only _proj # what stands beside products has no cpu kernel
     grep -E 'largest|worst|refused' "$WORK/$name-cpu.txt" | head -n 4 | tee -a "$WORK/table.txt"
+    [[ $operator == *_mm* || $operator == cublas* ]] || return # stage_seen has faults for those beside products
+    for fault in column row; do
+        expect 1 "$name-fault-$fault" gate "$WORK/$name" "${judge[@]}" --build "$(command -v "$PYTHON")" --only "$operator" --build-env "TD_FAULT=$fault" \
+            --build-env "PYTHONPATH=$HERE/faulty_torch:${PYTHONPATH:-}"
+    done
 }
 
 stage_seen() {
