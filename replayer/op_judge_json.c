@@ -27,7 +27,7 @@ static cJSON *recorded_json(const struct td_op_item *it)
 {
     cJSON *e = side_json(it->judged_recorded, &it->e_recorded, NULL);
 
-    if (cJSON_IsObject(e) && td_gpu_symbol_adds(it->call.symbol))
+    if (cJSON_IsObject(e) && td_gpu_kernel_adds(it->call.symbol, it->call.layout))
         cJSON_AddTrueToObject(e, "varies");
     return e;
 }

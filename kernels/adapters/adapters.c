@@ -56,15 +56,22 @@ const struct td_gpu_adapter *td_gpu_adapter_find(const char *symbol, const struc
     return adapter;
 }
 
-bool td_gpu_symbol_adds(const char *symbol)
+bool td_gpu_symbol_is_operator(const char *symbol)
 {
-    const struct td_gpu_adapter *adapter;
+    return symbol[0] == '_' && strstr(symbol, "::");
+}
 
-    for (int i = 0; (adapter = td_gpu_adapter_at(i)); i++)
-        if (td_gpu_symbol_is(symbol, adapter->identifier)) {
+bool td_gpu_kernel_adds(const char *symbol, const char *layout)
+{
+    const bool is_operator = td_gpu_symbol_is_operator(symbol);
+    const struct td_gpu_adapter *adapter;
+    bool adds = false;
+
+    for (int i = 0; !adds && (adapter = td_gpu_adapter_at(i)); i++)
+        if (is_operator ? !strcmp(layout, adapter->layout) : td_gpu_symbol_is(symbol, adapter->identifier)) {
             int c = td_gpu_field_at(adapter, "c");
 
-            return c >= 0 && adapter->fields[c].use == TD_GPU_OUT_ZEROED;
+            adds = c >= 0 && adapter->fields[c].use == TD_GPU_OUT_ZEROED;
         }
-    return false;
+    return adds;
 }

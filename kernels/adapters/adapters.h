@@ -19,9 +19,13 @@ const struct td_gpu_adapter *td_gpu_adapter_find(const char *symbol,
                                                  const struct td_gpu_param *params, int n_params,
                                                  bool *known);
 
-/* Does an entry of this kernel's name declare that the kernel adds to its output? Several blocks then
- * add halves to one element in any order, so that no two runs give the same bits. */
-bool td_gpu_symbol_adds(const char *symbol);
+/* Is it the name of an operator of a library of torch's ("_C::marlin_gemm"), not a kernel's symbol? */
+bool td_gpu_symbol_is_operator(const char *symbol);
+
+/* Does an entry declare that the kernel adds to its output? Several blocks then add halves to one
+ * element in any order, so that no two runs give the same bits. symbol: the kernel's, or the name of an
+ * operator ("_C::gptq_gemm"), whose kernels are those that read weights of this layout ("exllama"). */
+bool td_gpu_kernel_adds(const char *symbol, const char *layout);
 
 #pragma GCC visibility pop
 #endif

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/adapters/adapters.h"
 #include "kernels/providers/provider.h"
 #include "kernels/providers/provider_gpu_blas.h"
 #include "kernels/providers/provider_gpu_memory.h"
@@ -116,11 +117,6 @@ extern const struct td_gpu_kind td_gpu_kind_gptq, td_gpu_kind_gemm;
 static const struct td_gpu_kind *const kinds[] = {&td_gpu_kind_gptq, &td_gpu_kind_gemm};
 #define N_KINDS (sizeof kinds / sizeof *kinds)
 
-bool td_gpu_is_of_operator(const struct td_op_call *op)
-{
-    return strstr(op->symbol, "::") && !strncmp(op->symbol, "_", 1);
-}
-
 /* Find the op's kind and have it choose what runs it: fills *p. NULL: it can be run; else why not. */
 static const char *choose_kind(struct td_gpu_state *s, const struct td_op_call *op, struct td_gpu_prepared *p)
 {
@@ -138,7 +134,7 @@ static const char *choose_kind(struct td_gpu_state *s, const struct td_op_call *
                           s->driver->name);
     for (i = 0; i < N_KINDS; i++)
         at += (size_t)snprintf(s->why + at, sizeof s->why - at, "%s %s", i ? "," : "", kinds[i]->name);
-    if (td_gpu_is_of_operator(op))
+    if (td_gpu_symbol_is_operator(op->symbol))
         snprintf(s->why + at, sizeof s->why - at, ". To run %.60s, " TD_GPU_NAME_THE_VENV, op->symbol);
     return s->why;
 }

@@ -80,7 +80,7 @@ static bool is_first_of_name(const struct td_gpu_adapter *adapter, int i)
 /* Is it the kernel that the recording names? An operator launches kernels that read its layout. */
 static bool is_recorded(const struct td_op_call *op, const struct td_gpu_adapter *adapter, const char *identifier)
 {
-    return td_gpu_symbol_is(op->symbol, identifier) || (td_gpu_is_of_operator(op) && !strcmp(op->layout, adapter->layout));
+    return td_gpu_symbol_is(op->symbol, identifier) || (td_gpu_symbol_is_operator(op->symbol) && !strcmp(op->layout, adapter->layout));
 }
 
 /* The library of an operator has kernels of others too. One of these would be no test of the op, unless
@@ -90,7 +90,7 @@ static bool needs_its_own(const struct td_gpu_state *s, const struct td_op_call 
     const char *path = td_gpu_image_path(td_gpu_build_image(s->build));
     size_t n = strlen(path);
 
-    return td_gpu_is_of_operator(op) && !s->only[0] && n > 3 && !strcmp(path + n - 3, ".so");
+    return td_gpu_symbol_is_operator(op->symbol) && !s->only[0] && n > 3 && !strcmp(path + n - 3, ".so");
 }
 
 /* Fill identifier, offers and plan. If the recording names a kernel that the build has, no other is

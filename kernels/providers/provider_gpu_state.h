@@ -80,9 +80,6 @@ struct td_gpu_prepared {
 /* What to do about an op that no file of kernels can run. */
 #define TD_GPU_NAME_THE_VENV "name the Python of the venv that has the library (--build VENV/bin/python)"
 
-/* Was the op recorded from an operator of a library of torch's (_C::marlin_gemm)? */
-bool td_gpu_is_of_operator(const struct td_op_call *op);
-
 /* What the providers ask of a kind of op. */
 struct td_gpu_kind {
     const char *name;

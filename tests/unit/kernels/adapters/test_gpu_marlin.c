@@ -181,6 +181,18 @@ static void values_that_cannot_be(void **state)
     }
 }
 
+/* Whose recorded output is one of many? An op from a CUDA graph names its operator, and no launch. */
+static void who_adds(void **state)
+{
+    (void)state;
+    assert_true(td_gpu_kernel_adds("_ZN4vllm4gptq33gemm_half_q_half_gptq_4bit_kernelILb1ELi1EEEvPK6__half", "exllama"));
+    assert_true(td_gpu_kernel_adds("_C::gptq_gemm", "exllama"));
+    assert_false(td_gpu_kernel_adds("_C::marlin_gemm", "marlin"));
+    assert_false(td_gpu_kernel_adds("_C::machete_mm", "machete"));
+    assert_false(td_gpu_kernel_adds(MARLIN(F16, U4B8, "Li256ELi1ELi8ELi8ELb1ELi4ELi8ELb0"), "marlin"));
+    assert_false(td_gpu_kernel_adds("td_gptq_gemm", "exllama"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +200,7 @@ int main(void)
         cmocka_unit_test(rows_by_type),
         cmocka_unit_test(operands),
         cmocka_unit_test(values_that_cannot_be),
+        cmocka_unit_test(who_adds),
     };
 
     return cmocka_run_group_tests_name("gpu_marlin", tests, NULL, NULL);
