@@ -6,6 +6,7 @@
 #include "recorder/tap/gpu/flight_dump.h"
 #include "recorder/tap/gpu/flight_ring.h"
 #include "recorder/tap/gpu/flight_trigger.h"
+#include "recorder/tap/gpu/gpu_decide.h"
 #include "recorder/tap/gpu/gpu_gate.h"
 #include "recorder/tap/gpu/gpu_queue.h"
 #include "recorder/tap/gpu/gpu_record.h"
@@ -24,7 +25,6 @@ static struct {
     _Atomic uint64_t owner;
     _Atomic bool open;
     _Atomic uint64_t others;          /* launches without an adapter */
-    _Atomic(void *) wanted_context;
     _Atomic int64_t active_ns;        /* when a launch was last in the gate */
     /* the owner's */
     uint64_t tokens;
@@ -106,54 +106,6 @@ static void put_boundary(void)
 
 /* ---- what becomes of a GEMM ------------------------------------------------------------------ */
 
-/* Why it is not recorded, before anything is copied; TAP_OPS_SENT: it may be. */
-static enum tap_count decide(const struct tap_gpu_launch *l, bool joined)
-{
-    static const enum tap_count why[] = {
-        [TAP_UNDECIDED] = TAP_OPS_PARTIAL,           [TAP_RECORD] = TAP_OPS_SENT,
-        [TAP_SKIP_SAMPLING] = TAP_OPS_SAMPLING, [TAP_SKIP_BUDGET] = TAP_OPS_BUDGET,
-        [TAP_SKIP_RING] = TAP_OPS_RING,         [TAP_SKIP_FLIGHT] = TAP_OPS_FLIGHT,
-        [TAP_SKIP_GRAPH] = TAP_OPS_GRAPH};
-    const enum tap_decision doing = gate.steps.doing;
-
-    if (tap_flight_is_dumping())
-        return TAP_OPS_FLIGHT;        /* nothing else goes between the ops of a dump */
-    if (l->uncopied && doing == TAP_RECORD)
-        return l->in_rotation ? TAP_OPS_ROTATION : TAP_OPS_GRAPH;
-    if (joined && !gate.last.recorded)
-        return doing == TAP_RECORD ? TAP_OPS_RING : why[doing];
-    if (doing != TAP_RECORD || tap_gpu_stage_is_for(l->context))
-        return why[doing];
-    if (tap_gpu_stage_context())
-        return TAP_OPS_UNREADABLE;    /* another device's */
-    atomic_store(&gate.wanted_context, l->context);
-    return TAP_OPS_RING;
-}
-
-static bool may_enter_flight_ring(const struct tap_gpu_launch *l, uint64_t stream,
-                                  const struct td_gpu_work *w, bool joined)
-{
-    return tap_flight_is_on() && !w->beside && !l->uncopied && stream &&
-           gate.steps.doing != TAP_UNDECIDED &&
-           tap_gpu_stage_is_for(l->context) && (!joined || gate.last.in_flight_ring) &&
-           tap_gpu_stage_use_stream(stream);
-}
-
-/* A GEMM that is not recorded, for the reason `why`, goes into the flight recorder's ring. False:
- * it does not, and is counted. */
-static bool enter_flight_ring(const struct tap_gpu_launch *l, uint64_t stream,
-                              const struct tap_gpu_kernel *k, const struct td_gpu_work *w,
-                              const char *library_function, bool joined, enum tap_count why)
-{
-    if (may_enter_flight_ring(l, stream, w, joined) &&
-        tap_flight_ring_enter(l, stream, k, w, library_function, joined))
-        return true;
-    if (joined && gate.last.in_flight_ring)
-        tap_flight_ring_cut(TAP_OPS_FAILED); /* its first rows would pass for all of it */
-    tap_count(why, !joined, tap_gpu_gemm_copied_bytes(w));
-    return false;
-}
-
 /* The first GEMM after a rest, with no other launch before it: it may be the rest of one whose
  * first rows were not seen. */
 static bool is_rest_of_gemm(void)
@@ -191,7 +143,7 @@ static bool enter_gemm(const struct tap_gpu_launch *l, const struct tap_gpu_kern
         note_step(w, !l->uncopied || l->in_rotation);
     else if (w->in_step)
         gate.woken = false;
-    why = decide(l, joined);
+    why = tap_gpu_decide(&gate.steps, &gate.last, l, joined);
     if (why == TAP_OPS_SENT)
         why = stream ? tap_gpu_record_begin(&gate.steps, l, stream, k, w, library_function, joined)
                      : TAP_OPS_FAILED;
@@ -199,7 +151,8 @@ static bool enter_gemm(const struct tap_gpu_launch *l, const struct tap_gpu_kern
         tap_gpu_queue_cut(why);
         tap_count(why, 0, tap_gpu_gemm_copied_bytes(w));
     } else if (why != TAP_OPS_SENT) {
-        in_flight_ring = enter_flight_ring(l, stream, k, w, library_function, joined, why);
+        in_flight_ring = tap_gpu_decide_flight(&gate.steps, &gate.last, l, stream, k, w,
+                                               library_function, joined, why);
     }
     gate.last = tap_gpu_last_launch_of(stream, w);
     gate.last.recorded = why == TAP_OPS_SENT;
@@ -331,7 +284,7 @@ bool tap_gpu_gate_note_work(const struct tap_gpu_launch *l, const struct td_gpu_
         return false;
     if (atomic_load(&gate.open)) {
         note_step(w, !l->uncopied);
-        record = decide(l, false) == TAP_OPS_SENT;
+        record = tap_gpu_decide(&gate.steps, &gate.last, l, false) == TAP_OPS_SENT;
     }
     atomic_store_explicit(&gate.owner, 0, memory_order_release);
     return record;
@@ -343,11 +296,6 @@ void tap_gpu_gate_note_other(void)
 }
 
 /* ---- the tap's thread ------------------------------------------------------------------------ */
-
-void *tap_gpu_gate_wanted_context(void)
-{
-    return atomic_load(&gate.wanted_context);
-}
 
 void tap_gpu_gate_open(void)
 {
@@ -476,4 +424,5 @@ void tap_gpu_gate_close(void)
 void tap_gpu_gate_forget(void)
 {
     memset(&gate, 0, sizeof gate);
+    tap_gpu_decide_forget();
 }

@@ -54,8 +54,6 @@ bool tap_gpu_gate_wake(void);
 void tap_gpu_gate_close(void);        /* record no more, hand over the rest */
 void tap_gpu_gate_forget(void);       /* in the child of a fork */
 bool tap_gpu_gate_is_at_work(void);   /* a launch with an adapter came a moment ago */
-/* Context of a launch that could not be recorded because the stage is not open; NULL: none. */
-void *tap_gpu_gate_wanted_context(void);
 
 #pragma GCC visibility pop
 #endif

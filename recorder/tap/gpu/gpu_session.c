@@ -6,6 +6,7 @@
 #include "recorder/tap/gpu/flight_dump.h"
 #include "recorder/tap/gpu/flight_ring.h"
 #include "recorder/tap/gpu/flight_trigger.h"
+#include "recorder/tap/gpu/gpu_decide.h"
 #include "recorder/tap/gpu/gpu_gate.h"
 #include "recorder/tap/gpu/gpu_sender.h"
 #include "recorder/tap/gpu/gpu_session.h"
@@ -88,7 +89,7 @@ static void dump_until(int64_t until)
 
 void tap_gpu_session_tick(void)
 {
-    void *wanted = tap_gpu_gate_wanted_context();
+    void *wanted = tap_gpu_wanted_context();
 
     if (wanted && !session.tried_stage && !tap_gpu_stage_context()) {
         session.tried_stage = true;
