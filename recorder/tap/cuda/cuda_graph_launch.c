@@ -31,10 +31,8 @@ void tap_cuda_graph_launch_arm(void)
 
 /* Graphs on two streams may run at the same time, and write into the same slots: from then on
  * nothing of them is recorded. */
-static void note_stream(void *stream)
+static void note_stream(uint64_t number)
 {
-    uint64_t number = tap_gpu_stream_number(stream);
-
     if (!seen.stream)
         seen.stream = number;
     if (seen.crossed || (number && number == seen.stream))
@@ -55,7 +53,7 @@ void tap_cuda_graph_launch_note(const void *exec, void *stream)
     if (outer && p && p->first)
         tap_cuda_plan_nest(outer, p);
     if (!capturing && p && p->first && tap_armed())
-        note_stream(stream);
+        note_stream(tap_gpu_stream_number(stream));
     tap_cuda_follow_unlock();
 }
 
@@ -80,6 +78,11 @@ void tap_cuda_graph_launch_begin(struct tap_cuda_graph_launch *l, const void *ex
     l->plan = tap_cuda_plan_at(TAP_CUDA_EXEC, exec);
     if (l->plan)
         l->plan->users++;
+    if (l->by_twins && l->plan && l->plan->first) {
+        l->context = l->plan->context ? l->plan->context : tap_gpu_context_of(l->stream);
+        l->stream_number = tap_gpu_stream_number(l->stream);
+        note_stream(l->stream_number);
+    }
     tap_cuda_follow_unlock();
 }
 
@@ -95,7 +98,9 @@ bool tap_cuda_graph_launch_is_recorded(struct tap_cuda_graph_launch *l, bool can
     first.context = l->context;
     first.uncopied = !can_copy;
     l->noted = true;
-    return tap_gpu_gate_note_work(&first, &s->work) || tap_flight_is_on();
+    l->can_copy = can_copy;
+    l->recorded = tap_gpu_gate_note_work(&first, &s->work, &l->marks);
+    return l->recorded || tap_flight_is_on();
 }
 
 static bool has_slot(const struct tap_cuda_graph_launch *l, const struct tap_cuda_captured *s)
@@ -103,11 +108,11 @@ static bool has_slot(const struct tap_cuda_graph_launch *l, const struct tap_cud
     return !s->uncopyable && s->bytes <= l->bytes && s->slot <= l->bytes - s->bytes;
 }
 
-/* A launch that a graph has made on that stream, and whose operands lie in its slot. */
-static void record_captured(const struct tap_cuda_graph_launch *l, const struct tap_cuda_captured *s)
+/* A launch as the graph has made it on that stream. */
+static struct tap_gpu_launch made_by(const struct tap_cuda_graph_launch *l,
+                                     const struct tap_cuda_captured *s)
 {
     struct tap_gpu_launch launch = s->launch;
-    uint64_t token;
 
     launch.stream = l->stream;
     launch.context = l->context;
@@ -115,6 +120,15 @@ static void record_captured(const struct tap_cuda_graph_launch *l, const struct 
     launch.uncopied = !launch.slot;
     launch.in_rotation = has_slot(l, s) && !launch.slot;
     launch.noted = l->noted && s == l->plan->first;
+    return launch;
+}
+
+/* A launch whose operands lie in its slot. */
+static void record_captured(const struct tap_cuda_graph_launch *l, const struct tap_cuda_captured *s)
+{
+    const struct tap_gpu_launch launch = made_by(l, s);
+    uint64_t token;
+
     if (seen.crossed) {
         tap_count(TAP_OPS_THREADS, !s->joins, tap_gpu_gemm_copied_bytes(&s->work));
         return;
@@ -124,17 +138,101 @@ static void record_captured(const struct tap_cuda_graph_launch *l, const struct 
         tap_gpu_gate_leave(token, &launch, true);
 }
 
+/* ---- all ops of a graph at once ------------------------------------------------------------- */
+
+/* Do the ops behind the noted one have other weights than those the step finder looks for? */
+static bool are_within(const struct tap_cuda_plan *p, const struct tap_gpu_step_marks *m)
+{
+    const struct tap_cuda_captured *s;
+    const uint64_t gap_at = m->gap_at ? m->gap_at : p->sum.second;
+    uint64_t n = 0;
+
+    for (s = p->first->next; s; s = s->next)
+        if (!s->left_out) {
+            const uint64_t weights = tap_gpu_gemm_weights(&s->work);
+
+            if (weights == m->first || (weights == gap_at && (m->gap_at || n)))
+                return false;
+            n++;
+        }
+    return true;
+}
+
+/* Nothing is added to a graph that is launched. */
+static void sum_up(struct tap_cuda_plan *p)
+{
+    const struct tap_cuda_captured *s;
+
+    for (s = p->first; s; s = s->next) {
+        if (s->left_out)
+            continue;
+        if (s != p->first && !p->sum.later++)
+            p->sum.second = tap_gpu_gemm_weights(&s->work);
+        p->sum.n++;
+        p->sum.bytes += tap_gpu_gemm_copied_bytes(&s->work);
+    }
+    p->sum.known = true;
+}
+
+/* What the gate needs to know of them. Looked for again only where the step finder looks for other
+ * weights than last time. With the lock held. */
+static struct tap_gpu_graph sum_of(const struct tap_cuda_graph_launch *l)
+{
+    struct tap_cuda_plan *p = l->plan;
+
+    if (!p->sum.known)
+        sum_up(p);
+    if (!p->sum.asked || p->sum.marks.first != l->marks.first ||
+        p->sum.marks.gap_at != l->marks.gap_at) {
+        p->sum.marks = l->marks;
+        p->sum.are_within = are_within(p, &l->marks);
+        p->sum.asked = true;
+    }
+    return (struct tap_gpu_graph){.stream = l->stream, .stream_number = l->stream_number,
+                                  .n = p->sum.n, .bytes = p->sum.bytes,
+                                  .later = p->sum.later, .second = p->sum.second,
+                                  .are_within = l->noted && p->sum.are_within, .marks = l->marks,
+                                  .can_copy = l->can_copy,
+                                  .recorded = l->recorded && l->bytes};
+}
+
+static void pass_graph(const struct tap_cuda_graph_launch *l, struct tap_gpu_graph *g)
+{
+    const struct tap_cuda_captured *s;
+    struct tap_gpu_launch launch;
+
+    if (seen.crossed) {
+        tap_count(TAP_OPS_THREADS, g->n, g->bytes);
+        return;
+    }
+    if (!tap_gpu_gate_enter_graph(g))
+        return;
+    for (s = l->plan->first; s; s = s->next) {
+        launch = made_by(l, s);
+        if (!s->left_out)
+            tap_gpu_gate_pass(g, &launch, s->kernel, &s->work);
+    }
+    tap_gpu_gate_leave_graph(g);
+}
+
 void tap_cuda_graph_launch_end(struct tap_cuda_graph_launch *l, bool ok)
 {
     const struct tap_cuda_captured *s;
+    struct tap_gpu_graph g;
+    bool at_once;
 
     if (!l->plan)
         return;
     tap_cuda_follow_lock();
     if (ok)
         count_launches(l->plan);
+    at_once = ok && l->by_twins && l->plan->first && !tap_flight_is_on();
+    if (at_once)
+        g = sum_of(l);
     tap_cuda_follow_unlock();
-    for (s = ok ? l->plan->first : NULL; s; s = s->next)
+    if (at_once)
+        pass_graph(l, &g);
+    for (s = ok && !at_once ? l->plan->first : NULL; s; s = s->next)
         if (!s->left_out)             /* those are counted in plan.left */
             record_captured(l, s);
     tap_cuda_follow_lock();

@@ -8,23 +8,30 @@
 #define TD_RECORDER_TAP_CUDA_CUDA_GRAPH_LAUNCH_H
 
 #include "recorder/tap/cuda/cuda_graph_plans.h"
+#include "recorder/tap/gpu/gpu_step_finder.h"
 
 #pragma GCC visibility push(hidden)
 
 struct tap_cuda_graph_launch {
-    void *stream, *context;
+    void *stream, *context;           /* context NULL: that of the graph's launches, or the current one */
+    /* Launched in view of the tap, by a twin or not; a twin copies samples of weights too. False: the graph
+     * copies by itself (--graphs). */
+    bool by_twins;
+    uint64_t stream_number;           /* with by_twins, from begin on */
     /* Where the graph that runs copies the operands of its ops; 0 bytes: it copies none. */
     uint64_t arena, bytes;
     uint32_t part;                    /* of its ops, which it copies */
     /* The gate knows its first op already: tap_cuda_graph_launch_is_recorded(). */
-    bool noted;
+    bool noted, recorded;
+    bool can_copy;                    /* the graph has a twin */
+    struct tap_gpu_step_marks marks;  /* of the step finder, then */
     struct tap_cuda_plan *plan;       /* set by begin; NULL: the graph is not known */
 };
 
 /* Before a graph is launched, armed or not: one that is captured into another graph, and the stream
  * of one that has slots. */
 void tap_cuda_graph_launch_note(const void *exec, void *stream);
-/* Look up the plan, which stays until end. */
+/* Look up the plan, which stays until end. With by_twins it notes the stream as well. */
 void tap_cuda_graph_launch_begin(struct tap_cuda_graph_launch *l, const void *exec);
 /* Before the launch: is the step to which it belongs recorded, or in the flight recorder's ring? Not
  * where two streams were seen.

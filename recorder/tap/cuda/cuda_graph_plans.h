@@ -7,6 +7,7 @@
 #define TD_RECORDER_TAP_CUDA_CUDA_GRAPH_PLANS_H
 
 #include "recorder/tap/gpu/gpu_gemm.h"
+#include "recorder/tap/gpu/gpu_step_finder.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -57,6 +58,13 @@ struct tap_cuda_plan {                /* what a graph does */
     struct { struct tap_gpu_kernel *kernel; uint32_t n; } tally[TAP_CUDA_TALLIES];
     unsigned n_tallies;
     uint64_t unnamed;                 /* launches beyond those of tally */
+    /* Of cuda_graph_launch.c, since a launch: the ops, and whether the step finder, with those marks,
+     * knows none but the first of them. */
+    struct {
+        bool known, asked, are_within;
+        uint64_t n, bytes, later, second;
+        struct tap_gpu_step_marks marks;
+    } sum;
     /* Of cuda_twins.c: a copy of the graph as it was captured, and what is instantiated of it. */
     void *base, *twin;
     void *context;                    /* in which its products were captured; NULL: not known */

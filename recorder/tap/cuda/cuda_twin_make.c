@@ -6,7 +6,9 @@
  * the kernel wrote. */
 #include "recorder/tap/cuda/cuda_twin_make.h"
 #include "recorder/tap/gpu/gpu_copies.h"
+#include "recorder/tap/gpu/gpu_record_slots.h"
 #include "recorder/tap/gpu/gpu_threads.h"
+#include "recorder/tap/gpu/gpu_weight_sets.h"
 
 #define DEPENDENTS 64u                /* of one product; one that has more is left out */
 
@@ -82,6 +84,24 @@ static bool add_dependents(struct dependents *d, void *node)
     return true;
 }
 
+static bool gather_sample(const struct tap_cuda_captured *s, uint64_t slot, struct tap_gpu_copies *c)
+{
+    const uint64_t to = slot + tap_gpu_slot_sample(&s->work);
+    struct tap_gpu_weight_set set;
+    uint64_t at, n;
+    int t;
+
+    if (!tap_gpu_weight_set_read(&set, &s->work))
+        return false;
+    for (t = 0; t < TAP_MAX_WEIGHTS; t++) {
+        at = tap_gpu_weight_set_sample(&set, t, &n);
+        if (n && !tap_gpu_copies_add_to_node(c, to + (uint64_t)t * TAP_GPU_SAMPLE_EACH,
+                                             set.address[t] + at, 1, n, n))
+            return false;
+    }
+    return true;
+}
+
 static bool gather_operands(const struct tap_cuda_captured *s, uint64_t slot,
                             struct tap_gpu_copies *c)
 {
@@ -99,7 +119,7 @@ static bool gather_operands(const struct tap_cuda_captured *s, uint64_t slot,
     return true;
 }
 
-/* Put a node that copies the product's operands between its tails and all that depends on them: the
+/* Put a node that copies the product's operands, and a sample of its weights, between its tails and all that depends on them: the
  * product itself has read A by then, and nothing has overwritten A or C yet. */
 static bool add_copies(const struct tap_cuda_captured *s, void *graph, uint64_t slot)
 {
@@ -114,7 +134,7 @@ static bool add_copies(const struct tap_cuda_captured *s, void *graph, uint64_t 
         if (tap_driver.graph_find_in_clone(&tail[i], s->tail[i], graph) ||
             !add_dependents(&d, tail[i]))
             return false;
-    if (!gather_operands(s, slot, &c))
+    if (!gather_operands(s, slot, &c) || !gather_sample(s, slot, &c))
         return false;
     tap_gpu_copies_fill_node(&c, &what, params);
     if (tap_driver.graph_add_kernel(&node, graph, tail, s->n_tails, &what))

@@ -87,6 +87,8 @@ static void capture_ends(const struct tap_gpu_capture_mark *mark, const struct t
     tap_cuda_follow_lock();
     p = tap_cuda_follow_plan(l->stream, &capturing);
     s = p ? tap_cuda_plan_add(p, l, k, w, UINT64_MAX) : NULL;
+    if (s)
+        s->bytes = tap_gpu_slot_bytes(w);
     if (s && is_of_context(p, l->stream) && find_tails(l->stream, &t) && is_behind(&t, mark)) {
         for (i = 0; i < t.n; i++)
             s->tail[i] = t.node[i];
@@ -232,13 +234,12 @@ static int launch_chosen(void **runs, void *exec, void *stream, const struct tap
 /* Inside the tap. */
 static int launch_followed(void *exec, void *stream, const struct tap_cuda_launcher *by)
 {
-    struct tap_cuda_graph_launch l = {.stream = stream, .context = tap_gpu_context_of(stream)};
+    struct tap_cuda_graph_launch l = {.stream = stream, .by_twins = true};
     struct tap_cuda_plan *p;
     bool own = tap_gpu_set_own_calls(true);
     void *twin, *runs;
     int rc;
 
-    tap_cuda_graph_launch_note(exec, stream);
     tap_cuda_graph_launch_begin(&l, exec);
     tap_count(TAP_GRAPHS, 1, 0);
     tap_gpu_gate_note_other();

@@ -276,18 +276,93 @@ uint64_t tap_gpu_gate_enter_work(const struct tap_gpu_launch *l, const struct ta
     return token;
 }
 
-bool tap_gpu_gate_note_work(const struct tap_gpu_launch *l, const struct td_gpu_work *w)
+bool tap_gpu_gate_note_work(const struct tap_gpu_launch *l, const struct td_gpu_work *w,
+                            struct tap_gpu_step_marks *marks)
 {
     bool record = false;
 
+    *marks = (struct tap_gpu_step_marks){0, 0};
     if (!hold_for_launch())
         return false;
     if (atomic_load(&gate.open)) {
         note_step(w, !l->uncopied);
         record = tap_gpu_decide(&gate.steps, &gate.last, l, false) == TAP_OPS_SENT;
+        *marks = tap_gpu_step_finder_marks(&gate.steps.finder);
     }
     atomic_store_explicit(&gate.owner, 0, memory_order_release);
     return record;
+}
+
+/* Are all GEMMs of the graph counted at once, for one reason? */
+static bool count_graph(const struct tap_gpu_graph *g)
+{
+    const struct tap_gpu_step_marks m = tap_gpu_step_finder_marks(&gate.steps.finder);
+    const struct tap_gpu_launch l = {.uncopied = true};
+
+    if (gate.steps.doing == TAP_RECORD || !g->are_within || m.first != g->marks.first ||
+        m.gap_at != g->marks.gap_at)
+        return false;
+    tap_gpu_step_finder_pass(&gate.steps.finder, g->later, g->second);
+    tap_count(tap_gpu_decide(&gate.steps, &gate.last, &l, false), g->n, g->bytes);
+    return true;
+}
+
+bool tap_gpu_gate_enter_graph(struct tap_gpu_graph *g)
+{
+    bool stays;
+
+    if (!hold_for_launch()) {
+        tap_count(TAP_OPS_THREADS, g->n, g->bytes);
+        return false;
+    }
+    gate.dequant.w = 0;
+    memset(&gate.last, 0, sizeof gate.last); /* they join no launch */
+    g->slots = (struct tap_gpu_slots){.stream = g->stream, .t_ns = tap_now()};
+    g->asked = g->recorded;
+    g->why = TAP_OPS_SENT;
+    atomic_store_explicit(&gate.active_ns, g->slots.t_ns, memory_order_relaxed);
+    stays = atomic_load(&gate.open) && !count_graph(g);
+    if (!stays)
+        atomic_store_explicit(&gate.owner, 0, memory_order_release);
+    return stays;
+}
+
+/* As tap_gpu_decide(), which asks the driver about a GEMM that was copied: once for a graph. */
+static enum tap_count decide_in_graph(struct tap_gpu_graph *g, const struct tap_gpu_launch *l)
+{
+    if (gate.steps.doing != TAP_RECORD || l->uncopied || tap_flight_is_dumping())
+        return tap_gpu_decide(&gate.steps, &gate.last, l, false);
+    if (!g->asked)
+        g->why = tap_gpu_decide(&gate.steps, &gate.last, l, false);
+    g->asked = true;
+    return g->why;
+}
+
+void tap_gpu_gate_pass(struct tap_gpu_graph *g, const struct tap_gpu_launch *l,
+                       const struct tap_gpu_kernel *k, const struct td_gpu_work *w)
+{
+    const struct tap_gpu_step_marks m = tap_gpu_step_finder_marks(&gate.steps.finder);
+    const uint64_t weights = tap_gpu_gemm_weights(w);
+    enum tap_count why;
+
+    if (weights == m.first || weights == m.gap_at)
+        tap_gpu_record_slots_end(&gate.steps, &g->slots); /* a step may begin, and has an entry */
+    if (!l->noted && !w->in_step)
+        note_step(w, g->can_copy);
+    why = decide_in_graph(g, l);
+    if (why == TAP_OPS_SENT)
+        why = g->stream_number
+                  ? tap_gpu_record_slot(&gate.steps, &g->slots, l, g->stream_number, k, w)
+                  : TAP_OPS_FAILED;
+    if (why != TAP_OPS_SENT)
+        tap_count(why, 1, tap_gpu_gemm_copied_bytes(w));
+}
+
+void tap_gpu_gate_leave_graph(struct tap_gpu_graph *g)
+{
+    tap_gpu_record_slots_end(&gate.steps, &g->slots);
+    gate.steps.used_ns += tap_now() - g->slots.t_ns - g->slots.weights_ns;
+    atomic_store_explicit(&gate.owner, 0, memory_order_release);
 }
 
 void tap_gpu_gate_note_other(void)

@@ -10,6 +10,7 @@
 #define TD_RECORDER_TAP_GPU_GPU_GATE_H
 
 #include "recorder/tap/gpu/gpu_gemm.h"
+#include "recorder/tap/gpu/gpu_record_slots.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -34,8 +35,33 @@ uint64_t tap_gpu_gate_enter_work(const struct tap_gpu_launch *l, const struct ta
                                  const struct td_gpu_work *w);
 /* Before a graph is launched whose first GEMM is *w: is its step recorded? Not with l->uncopied. The
  * GEMM comes by
- * tap_gpu_gate_enter_work() afterwards, with l->noted set. */
-bool tap_gpu_gate_note_work(const struct tap_gpu_launch *l, const struct td_gpu_work *w);
+ * tap_gpu_gate_enter_work() or pass() afterwards, with l->noted set. *marks: what the step finder looks
+ * for since then. */
+bool tap_gpu_gate_note_work(const struct tap_gpu_launch *l, const struct td_gpu_work *w,
+                            struct tap_gpu_step_marks *marks);
+/* All GEMMs of a graph after its launch, whole calls each, unless the flight recorder is on. No call
+ * of the driver for each, nor any lock. */
+struct tap_gpu_graph {
+    void *stream;
+    uint64_t stream_number;
+    uint64_t n, bytes;                /* GEMMs, and bytes of their operands */
+    uint64_t later, second;          /* those behind the noted one; weights of the first */
+    /* None of these begins a step, as long as the finder has these marks. */
+    bool are_within;
+    struct tap_gpu_step_marks marks;
+    bool can_copy;                    /* there is a graph that copies operands */
+    bool recorded;                    /* what tap_gpu_gate_note_work() said */
+    /* the gate's */
+    struct tap_gpu_slots slots;
+    enum tap_count why;               /* what becomes of a GEMM that was copied, once it is asked */
+    bool asked;
+};
+/* False: all are counted, and pass and leave must not be called. Else call pass for each, in order,
+ * then leave. */
+bool tap_gpu_gate_enter_graph(struct tap_gpu_graph *g);
+void tap_gpu_gate_pass(struct tap_gpu_graph *g, const struct tap_gpu_launch *l,
+                       const struct tap_gpu_kernel *k, const struct td_gpu_work *w);
+void tap_gpu_gate_leave_graph(struct tap_gpu_graph *g);
 void tap_gpu_gate_note_other(void);   /* a launch without an adapter, or of a graph */
 
 /* ---- the tap's thread ------------------------------------------------------------------------ */

@@ -39,13 +39,18 @@ struct tap_gpu_entry *tap_gpu_queue_place(uint64_t ahead)
                : NULL;
 }
 
-void tap_gpu_queue_put(struct tap_gpu_entry *e, uint32_t batch)
+void tap_gpu_queue_put_part(struct tap_gpu_entry *e, uint32_t batch)
 {
     e->cut = cut;
     cut = TAP_OPS_SENT;
     e->batch = batch;
-    e->end = tap_gpu_stage_end();
     atomic_fetch_add_explicit(&head, 1, memory_order_release);
+}
+
+void tap_gpu_queue_put(struct tap_gpu_entry *e, uint32_t batch)
+{
+    e->end = tap_gpu_stage_end();
+    tap_gpu_queue_put_part(e, batch);
 }
 
 void tap_gpu_queue_cut(enum tap_count why)

@@ -54,6 +54,8 @@ struct tap_gpu_entry *tap_gpu_queue_place(uint64_t ahead);
 /* Publish the next entry, whose tensors come with that batch. This function sets batch, end and
  * cut. */
 void tap_gpu_queue_put(struct tap_gpu_entry *e, uint32_t batch);
+/* The same, but with e->end as it was filled in: more than this entry's bytes are reserved by now. */
+void tap_gpu_queue_put_part(struct tap_gpu_entry *e, uint32_t batch);
 /* The op at hand lacks rows, for that reason: the next entry says so. */
 void tap_gpu_queue_cut(enum tap_count why);
 

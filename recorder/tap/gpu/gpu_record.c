@@ -139,7 +139,19 @@ static bool send_weights(const struct tap_gpu_steps *s, struct tap_gpu_weight_se
     return set->staged == set->total;
 }
 
-static bool fits(uint64_t bytes)
+enum tap_count tap_gpu_record_weights(struct tap_gpu_steps *s, struct tap_gpu_weight_set *set,
+                                      void *stream)
+{
+    if (!set)
+        return TAP_OPS_FAILED;
+    if (set->number && tap_gpu_weight_set_is_refused(set))
+        return TAP_OPS_LAYERS;
+    if (set->number && tap_gpu_weight_set_is_activation(set))
+        return TAP_OPS_ACTIVATIONS;
+    return send_weights(s, set, stream) ? TAP_OPS_SENT : TAP_OPS_WEIGHTS;
+}
+
+bool tap_gpu_record_fits(uint64_t bytes)
 {
     return bytes + tap_round_up(sizeof(struct tap_op), 4096) * 2 < tap_max_record_bytes() &&
            bytes <= tap_gpu_stage_room();
@@ -154,18 +166,16 @@ enum tap_count tap_gpu_record_begin(struct tap_gpu_steps *s, const struct tap_gp
     struct tap_gpu_weight_set *set =
         w->beside && !tap_gpu_gemm_weights(w) ? &none : tap_gpu_weight_set_find(w);
     struct tap_gpu_entry *e;
+    enum tap_count why;
     bool ok;
 
     if (!tap_gpu_stage_use_stream(stream))
         return TAP_OPS_FAILED;
-    if (set && set->number && tap_gpu_weight_set_is_refused(set))
-        return TAP_OPS_LAYERS;
-    if (set && set->number && tap_gpu_weight_set_is_activation(set))
-        return TAP_OPS_ACTIVATIONS;
-    if (!set || !send_weights(s, set, l->stream))
-        return set ? TAP_OPS_WEIGHTS : TAP_OPS_FAILED;
+    why = tap_gpu_record_weights(s, set, l->stream);
+    if (why != TAP_OPS_SENT)
+        return why;
     e = tap_gpu_queue_place(0);
-    if (!e || !fits(tap_gpu_gemm_copied_bytes(w)))
+    if (!e || !tap_gpu_record_fits(tap_gpu_gemm_copied_bytes(w)))
         return TAP_OPS_RING;
     memset(e, 0, sizeof *e);
     e->kind = TAP_GPU_LAUNCH;

@@ -10,6 +10,7 @@
 
 #include "recorder/tap/gpu/gpu_gemm.h"
 #include "recorder/tap/gpu/gpu_steps.h"
+#include "recorder/tap/gpu/gpu_weight_sets.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -24,6 +25,12 @@ enum tap_count tap_gpu_record_begin(struct tap_gpu_steps *s, const struct tap_gp
                                     uint64_t stream, const struct tap_gpu_kernel *k,
                                     const struct td_gpu_work *w, const char *library_function,
                                     bool joined);
+/* Do the weights of the set go with this step, where they have not gone before? NULL: there are none.
+ * Returns TAP_OPS_SENT: all are on their way; else why the launch cannot be recorded. */
+enum tap_count tap_gpu_record_weights(struct tap_gpu_steps *s, struct tap_gpu_weight_set *set,
+                                      void *stream);
+/* Is there room for a launch whose operands have so many bytes? */
+bool tap_gpu_record_fits(uint64_t bytes);
 /* After the launch; ok: the driver took it. False: it is not recorded, and is counted as failed. */
 bool tap_gpu_record_end(struct tap_gpu_steps *s, const struct tap_gpu_launch *l, bool ok);
 

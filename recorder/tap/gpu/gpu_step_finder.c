@@ -42,6 +42,19 @@ static bool note_other_weights(struct tap_gpu_step_finder *f, uint64_t weights, 
     return false;
 }
 
+struct tap_gpu_step_marks tap_gpu_step_finder_marks(const struct tap_gpu_step_finder *f)
+{
+    return (struct tap_gpu_step_marks){f->first, f->gap_at};
+}
+
+/* As note_other_weights() of each with a gap of 0. */
+void tap_gpu_step_finder_pass(struct tap_gpu_step_finder *f, uint64_t n, uint64_t weights)
+{
+    if (n && !f->gap_at)
+        f->gap_at = weights;
+    f->launches += n;
+}
+
 enum tap_gpu_step_place tap_gpu_step_finder_note(struct tap_gpu_step_finder *f, uint64_t weights,
                                                  uint64_t others, bool waiting)
 {

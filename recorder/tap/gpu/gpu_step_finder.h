@@ -21,6 +21,9 @@ struct tap_gpu_step_finder {          /* zeroed: nothing is known */
     uint64_t gap, gap_at;
     unsigned again;                   /* how often a GEMM has used those weights since */
 };
+/* Only GEMMs with these weights can begin a step, or show that the first weights were wrong, until there
+ * is another launch between two GEMMs. */
+struct tap_gpu_step_marks { uint64_t first, gap_at; };
 enum tap_gpu_step_place {
     TAP_GPU_STEP_WITHIN,              /* this GEMM belongs to the step at hand */
     TAP_GPU_STEP_BEGINS,              /* it is the first of a step */
@@ -32,6 +35,11 @@ enum tap_gpu_step_place {
  *   waiting : no step has begun yet in this arm */
 enum tap_gpu_step_place tap_gpu_step_finder_note(struct tap_gpu_step_finder *f, uint64_t weights,
                                                  uint64_t others, bool waiting);
+/* So many GEMMs come one after the other, with no other launch between them and weights that are no
+ * marks: they belong to the step at hand.
+ *   weights : of the first of them, which none of the others has */
+void tap_gpu_step_finder_pass(struct tap_gpu_step_finder *f, uint64_t n, uint64_t weights);
+struct tap_gpu_step_marks tap_gpu_step_finder_marks(const struct tap_gpu_step_finder *f);
 /* Forget all but the weights that begin a step: for a new arm, or after a rest. */
 void tap_gpu_step_finder_reset(struct tap_gpu_step_finder *f, uint64_t others);
 

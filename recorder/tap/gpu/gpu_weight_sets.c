@@ -29,7 +29,7 @@ void tap_gpu_weight_sets_clear(void)
     memset(&unfinished, 0, sizeof unfinished);
 }
 
-static bool read_key(struct tap_gpu_weight_set *s, const struct td_gpu_work *w)
+bool tap_gpu_weight_set_read(struct tap_gpu_weight_set *s, const struct td_gpu_work *w)
 {
     int i, n = 0;
 
@@ -118,7 +118,7 @@ struct tap_gpu_weight_set *tap_gpu_weight_set_find(const struct td_gpu_work *w)
     struct tap_gpu_weight_set key;
     unsigned i, tries;
 
-    if (!read_key(&key, w))
+    if (!tap_gpu_weight_set_read(&key, w))
         return NULL;
     i = (unsigned)((key.address[0] >> 8) * 0x9e3779b97f4a7c15u >> 40);
     for (tries = 0; tries < TAP_GPU_WEIGHT_SETS; tries++, i++) {

@@ -53,6 +53,9 @@ void tap_gpu_weight_set_mark_activation(const struct tap_gpu_weight_set *s);
 void tap_gpu_weight_set_refuse(const struct tap_gpu_weight_set *s);
 
 /* ---- any thread ------------------------------------------------------------------------------ */
+/* Describe a launch's weights, as a set without a number. False: there are none, or more tensors than
+ * a set holds. */
+bool tap_gpu_weight_set_read(struct tap_gpu_weight_set *s, const struct td_gpu_work *w);
 /* A set's sample is some bytes from the middle of each tensor, within one chunk. That of tensor t
  * lies at t * TAP_GPU_SAMPLE_EACH of TAP_GPU_SAMPLE bytes; it is *n bytes (0: no such tensor) from
  * the returned offset of the tensor on. */

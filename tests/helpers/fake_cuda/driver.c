@@ -144,9 +144,12 @@ void count_call(const char *name)
     counts[i].n++;
 }
 
+static _Thread_local uint64_t called_here;
+
 int enter(const char *name, int need)
 {
     get_ready();
+    called_here++;
     pthread_mutex_lock(&fake.lock);
     count_call(name);
     if (need == NEED_NOTHING)
@@ -471,6 +474,11 @@ static uint64_t calls(const char *name)
     return n;
 }
 
+static uint64_t calls_here(void)
+{
+    return called_here;
+}
+
 static size_t bytes_in_use(void)
 {
     return fake.bytes_in_use;
@@ -491,7 +499,7 @@ static void reset(void)
 
 const struct fake_cuda_api *fake_cuda_api(void)
 {
-    static const struct fake_cuda_api api = {add_kernel, on_call, on_load, add_fault, use_thread, calls, bytes_in_use, reset};
+    static const struct fake_cuda_api api = {add_kernel, on_call, on_load, add_fault, use_thread, calls, calls_here, bytes_in_use, reset};
 
     return &api;
 }

@@ -78,6 +78,7 @@ struct fake_cuda_api {
     void (*fault)(const char *what, int n, int code);            /* as TD_FAKE_CUDA_FAULT, counted from now on */
     void (*use_thread)(bool on);
     uint64_t (*calls)(const char *name);                         /* calls of a driver function ("cuMemAlloc_v2"), or launches of a kernel */
+    uint64_t (*calls_here)(void);                                /* calls of driver functions by this thread */
     size_t (*bytes_in_use)(void);                                /* device memory that is allocated or mapped */
     void (*reset)(void);                                         /* finish all work, forget faults, sticky errors, hooks and counts */
 };
