@@ -41,10 +41,22 @@ static void part_from_what_was_made(void *graph)
         tap_cuda_plan_link(TAP_CUDA_GRAPH, graph, NULL);
 }
 
+/* Between the two sides of a call that ends a capture: there is one on that stream. */
+static __thread __attribute__((tls_model("initial-exec"))) bool ends_one;
+
+static bool is_captured(void *stream)
+{
+    int status = TD_CUDA_CAPTURE_NONE;
+
+    return !tap_driver.stream_is_capturing(stream, &status) && status != TD_CUDA_CAPTURE_NONE;
+}
+
 /* Before the call: forget what will not be there any more, and handles that another thread may
  * get. */
 static void before_call(enum tap_cuda_graph_call call, void *const *word)
 {
+    if (call == TAP_CUDA_END)
+        ends_one = is_captured(word[0]);
     if (call == TAP_CUDA_BEGIN_IN)
         part_from_what_was_made(word[1]);
     if (call == TAP_CUDA_GRAPH_GREW)  /* NCCL may add such nodes to a graph that is captured */
@@ -70,7 +82,8 @@ static void capture_ended(void *stream, void *const *graph, bool ok)
 
     if (p)
         p->ended = true;
-    if (!tap_driver.stream_is_capturing(stream, &status) && status == TD_CUDA_CAPTURE_NONE &&
+    if (ends_one && !tap_driver.stream_is_capturing(stream, &status) &&
+        status == TD_CUDA_CAPTURE_NONE &&
         atomic_load(&tap_gpu_captures))
         atomic_fetch_sub(&tap_gpu_captures, 1);
 }

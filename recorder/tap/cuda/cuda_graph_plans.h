@@ -73,6 +73,7 @@ struct tap_cuda_plan {                /* what a graph does */
     uint32_t launching;               /* threads that launch the twin, or read what it copied */
     uint64_t nodes, twin_bytes;       /* of base; what the twin counts for */
     int64_t launched_ns, tried_ns;    /* the last launch; when a twin was tried last */
+    int64_t refused_ns;               /* a launch for which the driver refused the twin; 0: the last was taken */
     uint32_t parts, part;             /* into which its launches fall; that of the twin */
     uint32_t recorded;                /* launches of this twin */
     bool no_room;                     /* there was no room for a twin then */

@@ -9,7 +9,7 @@
 
 #define MAKE_NS 20000000LL            /* of one tick, about */
 #define AHEAD_NS 1000000000LL         /* of an arm's beginning, about */
-#define RETRY_NS 1000000000LL         /* how soon a twin that had no room is tried again */
+#define RETRY_NS 1000000000LL         /* how soon a twin is tried again that had no room, or was refused */
 #define TURN 4u                       /* launches of a twin until that of the next part: a window of
                                        * the sample. Making one takes some ms of the tap's thread */
 
@@ -50,7 +50,8 @@ bool tap_cuda_twin_want(struct tap_cuda_plan *p)
     if (p->first && (p->twin_state == TAP_CUDA_NO_TWIN || !p->base))
         tap_count(TAP_GRAPHS_NO_TWIN, 1, 0);
     ask_for(p);
-    return p->twin_state == TAP_CUDA_TWIN_READY || p->twin_state == TAP_CUDA_TWIN_TURNS;
+    return (p->twin_state == TAP_CUDA_TWIN_READY || p->twin_state == TAP_CUDA_TWIN_TURNS) &&
+           (!p->refused_ns || p->launched_ns - p->refused_ns > RETRY_NS);
 }
 
 void tap_cuda_twin_launched(struct tap_cuda_plan *p)
@@ -177,6 +178,7 @@ static void *set_twin(struct tap_cuda_plan *p, void *twin, uint32_t part, uint64
     p->twin_bytes = bytes;
     p->part = part;
     p->recorded = 0;
+    p->refused_ns = 0;
     if (twin)
         tap_count(TAP_TWINS, 1, bytes);
     return old;

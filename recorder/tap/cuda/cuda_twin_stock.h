@@ -14,7 +14,7 @@
 #pragma GCC visibility push(hidden)
 
 /* ---- any thread, with the plans' lock held ---------------------------------------------------- */
-/* This graph is about to be launched. True: its twin is there. */
+/* This graph is about to be launched. True: its twin is there, and was not refused a moment ago. */
 bool tap_cuda_twin_want(struct tap_cuda_plan *p);
 /* The twin was launched in a step that is recorded. Where a twin copies a part of the graph's products,
  * that of the next part comes after some launches. */

@@ -124,18 +124,22 @@ void tap_cuda_twins_instantiated(const void *exec, void *graph, unsigned long lo
 
     tap_cuda_follow_lock();
     p = tap_cuda_plan_at(TAP_CUDA_EXEC, exec);
+    flags &= ~(unsigned long long)TD_CUDA_GRAPH_UPLOAD;
     if (p && !p->base)
-        p->flags = flags & ~(unsigned long long)TD_CUDA_GRAPH_UPLOAD;
+        p->flags = flags;
     if (p)
         keep_clone(p, graph);
+    if (p && p->base && p->flags != flags)
+        tap_cuda_plan_link(TAP_CUDA_EXEC, (void *)(uintptr_t)exec, NULL); /* the twin is of another kind */
     tap_cuda_follow_unlock();
 }
 
 /* Its twin is instantiated as exec was; how that was is known if it was made of a graph that was
  * followed. */
-void tap_cuda_twins_update(const void *exec, void *graph)
+bool tap_cuda_twins_update(const void *exec, void *graph)
 {
     struct tap_cuda_plan *old, *p;
+    bool fits;
 
     tap_cuda_follow_lock();
     old = tap_cuda_plan_at(TAP_CUDA_EXEC, exec);
@@ -144,7 +148,9 @@ void tap_cuda_twins_update(const void *exec, void *graph)
         p->flags = p->base ? p->flags : old->flags;
         keep_clone(p, graph);
     }
+    fits = !p || !p->base || (old && old->flags == p->flags);
     tap_cuda_follow_unlock();
+    return fits;
 }
 
 /* A plan is about to be free: the original of its twin is gone. */
@@ -195,10 +201,11 @@ static void *enter_twin(struct tap_cuda_graph_launch *l)
     return twin;
 }
 
-static void leave_twin(struct tap_cuda_plan *p)
+static void leave_twin(struct tap_cuda_plan *p, bool refused)
 {
     tap_cuda_follow_lock();
     p->launching--;
+    p->refused_ns = refused ? p->launched_ns : 0;
     tap_cuda_twin_launched(p);
     tap_cuda_plan_release(p);
     tap_cuda_follow_unlock();
@@ -217,15 +224,18 @@ static void *choose(struct tap_cuda_graph_launch *l, void *exec)
 
 /* By a twin if `runs` is one. One that is refused must not show in the thread's last error, by which
  * servers check their launches: that is taken back, and where one is there already, no twin runs. */
-static int launch_chosen(void **runs, void *exec, void *stream, const struct tap_cuda_launcher *by)
+static int launch_chosen(void **runs, void *exec, void *stream, const struct tap_cuda_launcher *by,
+                         bool *refused)
 {
     int rc;
 
+    *refused = false;
     if (*runs != exec && !by->last_error(by->caller, false)) {
         rc = by->launch(*runs, stream);
         if (!rc)
             return 0;
         by->last_error(by->caller, true);
+        *refused = true;
     }
     *runs = exec;
     return by->launch(exec, stream);
@@ -238,19 +248,20 @@ static int launch_followed(void *exec, void *stream, const struct tap_cuda_launc
     struct tap_cuda_plan *p;
     bool own = tap_gpu_set_own_calls(true);
     void *twin, *runs;
+    bool refused;
     int rc;
 
     tap_cuda_graph_launch_begin(&l, exec);
     tap_count(TAP_GRAPHS, 1, 0);
     tap_gpu_gate_note_other();
     twin = runs = choose(&l, exec);
-    rc = launch_chosen(&runs, exec, stream, by);
+    rc = launch_chosen(&runs, exec, stream, by, &refused);
     if (runs == exec)
         l.bytes = 0;                  /* its operands were not copied */
     p = l.plan;
     tap_cuda_graph_launch_end(&l, rc == 0);
     if (twin != exec)
-        leave_twin(p);
+        leave_twin(p, refused);
     tap_gpu_set_own_calls(own);
     return rc;
 }

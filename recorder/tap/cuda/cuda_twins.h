@@ -36,8 +36,9 @@ void tap_cuda_twins_forget(void);     /* in the child of a fork */
 bool tap_cuda_twins_on(void);
 /* After the server has instantiated a graph, and that was followed. */
 void tap_cuda_twins_instantiated(const void *exec, void *graph, unsigned long long flags);
-/* Before exec takes the nodes of a graph, which need never have been instantiated. */
-void tap_cuda_twins_update(const void *exec, void *graph);
+/* Before exec takes the nodes of a graph, which need never have been instantiated. False: the graph
+ * has a twin, and it is none of exec, which was instantiated in another way. */
+bool tap_cuda_twins_update(const void *exec, void *graph);
 /* Launch that graph, or its twin, by `by->launch`; returns what it returns. */
 typedef int tap_cuda_launch_fn(void *exec, void *stream);
 struct tap_cuda_launcher {

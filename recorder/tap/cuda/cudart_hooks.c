@@ -185,14 +185,15 @@ int cudaGraphExecUpdate(P4)
     static struct tap_symbol s = {.name = "cudaGraphExecUpdate"};
     int (*real)(P4) = (int (*)(P4))find(&s, __builtin_return_address(0));
     const bool on = tap_cuda_twins_on();
+    bool fits = false;
     int rc, e = errno;
 
     if (on)
-        tap_cuda_twins_update((void *)a, (void *)b);
+        fits = tap_cuda_twins_update((void *)a, (void *)b);
     errno = e;
     rc = real ? real(A4) : NOT_FOUND;
     if (on)
-        after(TAP_CUDA_UPDATE, a, b, rc == 0);
+        after(TAP_CUDA_UPDATE, a, b, rc == 0 && fits);
     return rc;
 }
 

@@ -51,7 +51,7 @@ struct tap_gpu_step_marks tap_gpu_step_finder_marks(const struct tap_gpu_step_fi
 void tap_gpu_step_finder_pass(struct tap_gpu_step_finder *f, uint64_t n, uint64_t weights)
 {
     if (n && !f->gap_at)
-        f->gap_at = weights;
+        f->gap_at = weights, f->again = 0;
     f->launches += n;
 }
 

@@ -8,6 +8,7 @@
 #include "twin_server.h"
 
 #include "recorder/tap/gpu/gpu_driver.h"
+#include "recorder/tap/gpu/gpu_step_finder.h"
 
 enum { FEW = 3, ROWS = TWIN_ROWS, REFUSED = 999, MOST_BYTES = 4 << 20 };
 
@@ -123,6 +124,36 @@ static void another_step_is_a_few_checks(void **state)
     assert_true(ledger(&b, "ops.dropped.sampling") >= launches * TWIN_LAYERS);
     bench_close(&b);
     cudaGraphExecDestroy(exec);
+}
+
+/* The step finder, told of the ops of a graph one by one, and of all at once where none of them can begin a step. */
+static void passing_is_as_one_by_one(void **state)
+{
+    unsigned seed = 1, i, n, tries, passed = 0;
+
+    (void)state;
+    for (tries = 0; tries < 100000; tries++) {
+        struct tap_gpu_step_finder each = {.first = 1 + rand_r(&seed) % 8, .others_before = 100, .launches = rand_r(&seed) % 9, .gap = rand_r(&seed) % 40,
+                                           .again = rand_r(&seed) % 3}, at_once;
+        uint64_t weights[4], others = 100;
+        bool waiting = rand_r(&seed) % 2, fits = true;
+
+        each.gap_at = each.gap ? 1 + rand_r(&seed) % 8 : 0;
+        at_once = each;
+        n = rand_r(&seed) % 5;
+        for (i = 0; i < n; i++) {
+            weights[i] = 1 + rand_r(&seed) % 8;
+            fits = fits && weights[i] != each.first && weights[i] != each.gap_at && (each.gap_at || !i || weights[i] != weights[0]);
+        }
+        if (!fits)
+            continue;
+        for (i = 0; i < n; i++)
+            assert_int_equal(tap_gpu_step_finder_note(&each, weights[i], others, waiting), TAP_GPU_STEP_WITHIN);
+        tap_gpu_step_finder_pass(&at_once, n, n ? weights[0] : 0);
+        assert_memory_equal(&each, &at_once, offsetof(struct tap_gpu_step_finder, again) + sizeof each.again);
+        passed++;
+    }
+    assert_true(passed > 10000);
 }
 
 /* The ops of a step lie in two pieces then. */
@@ -255,7 +286,7 @@ static int setup_little(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_recorded_step_is_some_calls), cmocka_unit_test(another_step_is_a_few_checks), cmocka_unit_test(the_ring_ends_within_a_step),
+        cmocka_unit_test(a_recorded_step_is_some_calls), cmocka_unit_test(another_step_is_a_few_checks), cmocka_unit_test(passing_is_as_one_by_one), cmocka_unit_test(the_ring_ends_within_a_step),
         cmocka_unit_test(what_waits_is_not_overwritten), cmocka_unit_test(a_refused_copy_is_counted),     cmocka_unit_test(changed_weights_are_seen),
     };
 

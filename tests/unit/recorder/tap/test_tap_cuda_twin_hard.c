@@ -201,6 +201,92 @@ static void a_node_may_be_added_to_a_capture(void **state)
     cudaGraphExecDestroy(exec);
 }
 
+/* The tap is armed in the middle of a step: what it takes for the first layer lies in the middle of the graph. Then the twin runs all the same, and
+ * each of its launches is the rest of a step and the beginning of the next one. */
+static void a_step_may_begin_within_a_graph(void **state)
+{
+    void *exec = capture(4);
+    struct bench b;
+    unsigned i;
+
+    (void)state;
+    bench_open(&b, TAP_MODE_ALL);
+    tap_plan.kinds = TAP_KINDS_ALL;    /* the step finder begins anew, and again in the next arm */
+    assert_null(tap_front_cuda.start());
+    tap_plan.kinds = TAP_KINDS_GEMM;
+    layer_on(gpu_stream, 1, 4);
+    cu.stream_synchronize(gpu_stream);
+    step(exec, 1);
+    tap_front_cuda.tick();
+    step(exec, 2);                     /* it begins while the server's own graph runs */
+    for (i = 3; i < 7; i++)
+        assert_true(step(exec, i));
+    disarm(&b);
+    check_ops(&b, b.n_ops - 2 * TWIN_LAYERS, 4, 5);
+    check_ops(&b, b.n_ops - TWIN_LAYERS, 4, 6);
+    assert_true(b.n_steps >= 5);
+    bench_close(&b);
+    cudaGraphExecDestroy(exec);
+}
+
+/* A server ends a capture on a stream that has none, while it captures on another one: that one is followed as before. */
+static void a_capture_that_is_none_ends_none(void **state)
+{
+    void *graph, *none, *exec;
+    struct bench b;
+
+    (void)state;
+    assert_int_equal(cudaStreamBeginCapture(capture_stream, 0), 0);
+    layer_on(capture_stream, 0, 4);
+    assert_int_not_equal(cudaStreamEndCapture(gpu_stream, &none), 0);
+    layer_on(capture_stream, 1, 4);
+    layer_on(capture_stream, 2, 4);
+    assert_int_equal(cudaStreamEndCapture(capture_stream, &graph), 0);
+    assert_int_equal(cudaGraphInstantiateWithFlags(&exec, graph, 1), 0);
+    assert_int_equal(cudaGraphDestroy(graph), 0);
+    arm(&b, TAP_MODE_ALL);
+    step(exec, 1);
+    tap_front_cuda.tick();
+    assert_true(step(exec, 2));
+    disarm(&b);
+    assert_int_equal(b.n_ops, TWIN_LAYERS);
+    check_ops(&b, 0, 4, 2);
+    bench_close(&b);
+    cudaGraphExecDestroy(exec);
+}
+
+/* One graph, instantiated twice in different ways: the twin stands for the first. Launches of the other are unread. */
+static void a_twin_is_instantiated_as_its_original(void **state)
+{
+    void *graph = capture_graph(4), *other = capture_graph(2), *exec, *differs, *third;
+    struct bench b;
+
+    (void)state;
+    assert_int_equal(cudaGraphInstantiateWithFlags(&exec, graph, 1), 0);
+    assert_int_equal(cudaGraphInstantiateWithFlags(&differs, graph, 8), 0);
+    assert_int_equal(cudaGraphInstantiateWithFlags(&third, other, 1), 0);
+    arm(&b, TAP_MODE_ALL);
+    step(exec, 1);
+    step(differs, 1);
+    tap_front_cuda.tick();
+    assert_true(step(exec, 2));
+    assert_false(step(differs, 3));
+    assert_int_equal(cudaGraphExecUpdate(differs, other, NULL, NULL), 0); /* whose twin is another one, too */
+    tap_front_cuda.tick();
+    assert_false(step(differs, 4));
+    disarm(&b);
+    assert_int_equal(b.n_ops, TWIN_LAYERS);
+    check_ops(&b, 0, 4, 2);
+    assert_int_equal(ledger(&b, "launches.graphs"), 5);
+    assert_int_equal(ledger(&b, "launches.graphs_read"), 2);
+    bench_close(&b);
+    assert_int_equal(cudaGraphDestroy(graph), 0);
+    assert_int_equal(cudaGraphDestroy(other), 0);
+    cudaGraphExecDestroy(exec);
+    cudaGraphExecDestroy(differs);
+    cudaGraphExecDestroy(third);
+}
+
 static int (*real_alloc)(uint64_t *at, size_t bytes);
 static unsigned refused;
 
@@ -244,6 +330,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(another_device_has_no_twin),
         cmocka_unit_test(a_node_may_be_added_to_a_capture),
         cmocka_unit_test(a_full_gpu_is_seldom_asked),
+        cmocka_unit_test(a_step_may_begin_within_a_graph),
+        cmocka_unit_test(a_capture_that_is_none_ends_none),
+        cmocka_unit_test(a_twin_is_instantiated_as_its_original),
         cmocka_unit_test(a_graph_that_grew_is_another_one),
         cmocka_unit_test(a_graph_changed_in_any_way_has_no_twin),
     };

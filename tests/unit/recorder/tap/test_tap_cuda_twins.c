@@ -179,15 +179,18 @@ static void a_refused_twin_is_replaced(void **state)
     *refuse = 1;
     assert_false(step(exec, 5));
     assert_int_equal(peek_last_error(), 0); /* by which torch checks its launches */
-    *refuse = 2;                       /* the server's own too: that it is told */
+    assert_false(step(exec, 6));       /* it is not tried again at once */
+    *refuse = 1;                       /* the server's own: that it is told */
     assert_int_not_equal(cudaGraphLaunch(exec, gpu_stream), 0);
     assert_int_not_equal(peek_last_error(), 0);
     *refuse = 0;
-    assert_false(step(exec, 6));       /* its error stays, whatever becomes of a twin */
+    usleep(1100000);
+    assert_false(step(exec, 7));       /* its error stays, whatever becomes of a twin */
     assert_int_not_equal(get_last_error(), 0);
+    assert_true(step(exec, 8));
     disarm(&b);
-    assert_int_equal(ledger(&b, "ops.dropped.graph"), 3 * TWIN_LAYERS);
-    check_ops(&b, b.n_ops - TWIN_LAYERS, 4, 4);
+    assert_int_equal(ledger(&b, "ops.dropped.graph"), 4 * TWIN_LAYERS);
+    check_ops(&b, b.n_ops - TWIN_LAYERS, 4, 8);
     bench_close(&b);
     cudaGraphExecDestroy(exec);
 }
