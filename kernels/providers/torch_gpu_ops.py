@@ -264,12 +264,15 @@ def choose_quantised(build, op):
     vLLM's order. TD_OPERATOR=NAME (--build-env) asks for another of the same meaning."""
     need(op, "a", "qweight", "scales", "qzeros")
     from torch_allspark_ops import AllSpark
+    from torch_awq_ops import AwqDequantized, AwqGemm
 
-    known = [Machete, AllSpark, Marlin, Exllama]   # _POSSIBLE_KERNELS of kernels/linear/__init__.py, in vLLM's order
+    # _POSSIBLE_KERNELS of kernels/linear/__init__.py, in vLLM's order; then what AWQ falls back to
+    known = [Machete, AllSpark, Marlin, Exllama, AwqGemm, AwqDequantized]
     wanted, why = os.environ.get("TD_OPERATOR", ""), ""
     if wanted and wanted not in (c.name for c in known):
         raise Unsupported(f"TD_OPERATOR={wanted}: no such operator is known here; there are {', '.join(c.name for c in known)}")
-    recorded = [c for c in known if c.layout == op.layout or c.name in op.symbol.split("::")]
+    by_name = [c for c in known if c.name in op.symbol.split("::")]
+    recorded = by_name or [c for c in known if c.layout == op.layout]
     for c in [c for c in known if c.name == wanted] if wanted else recorded or known:
         try:
             plan = c(build, op)

@@ -22,6 +22,16 @@ class PermuteCols(Plan):
         return self.op_of(A=self.a, perm=self.perm)
 
 
+def awq_words(plan, role, axis, more):
+    """The numbers of a tensor in GPTQ's words, in those of AWQ, and more of each."""
+    import numpy
+
+    numbers = (unpack(words_of(plan.op.get(role)), 4, axis) + more).astype(numpy.uint32)
+    if (numbers > 15).any():
+        raise Unsupported(f"{plan.name} has zero points up to 15")
+    return plan.build.torch.from_numpy(pack(in_columns(numbers, ZERO_COLUMNS[4]), 4, 1).view("int32"))
+
+
 class AwqDequantize(Plan):
     """AWQLinearMethod, for many rows (layers/quantization/auto_awq.py). A recording has every so many rows of the result."""
     name = "awq_dequantize"
@@ -34,18 +44,9 @@ class AwqDequantize(Plan):
             raise Unsupported(f"{self.name} takes 4 bits, F16, K that are multiples of 8 and N of 64; here {op.attrs['bits']} bits, {op.out.dtype}, K {self.k}, N {self.n}")
         self.compiles = f"{self.name} F16 4"
 
-    def words(self, role, axis, more):
-        """The numbers of a tensor in GPTQ's words, in those of AWQ, and more of each."""
-        import numpy
-
-        numbers = (unpack(words_of(self.op.get(role)), 4, axis) + more).astype(numpy.uint32)
-        if (numbers > 15).any():
-            raise Unsupported(f"{self.name} has zero points up to 15")
-        return self.build.torch.from_numpy(pack(in_columns(numbers, ZERO_COLUMNS[4]), 4, 1).view("int32"))
-
     def prepare(self):
-        self.w = self.on_gpu("qweight", self.words("qweight", 0, 0))
-        self.zero = self.on_gpu("qzeros", self.words("qzeros", 1, self.op.attrs.get("zero_offset", 1)))
+        self.w = self.on_gpu("qweight", awq_words(self, "qweight", 0, 0))
+        self.zero = self.on_gpu("qzeros", awq_words(self, "qzeros", 1, self.op.attrs.get("zero_offset", 1)))
         self.scales = self.on_gpu("scales", self.build.tensor(self.op.get("scales")).to(self.build.dtypes["F16"]).contiguous())
 
     def result_shape(self):

@@ -10,6 +10,7 @@ import raw_ops
 
 rng = numpy.random.default_rng(7)
 MACHETE, MARLIN, EXLLAMA, ALLSPARK = "_C::machete_mm", "_C::marlin_gemm", "_C::gptq_gemm", "_C::allspark_w8a16_gemm"
+AWQ, DEQUANTIZE = "_C::awq_gemm", "_C::awq_dequantize"
 
 
 def normal(dtype, *shape):
@@ -48,5 +49,11 @@ gptq("exllama.bf16", EXLLAMA, "BF16", 2, 64, 96, 32)
 gptq("allspark", ALLSPARK, "F16", 4, 80, 64, 64, bits=8, bias=True)
 gptq("allspark.bf16", ALLSPARK, "BF16", 2, 64, 48, 48, bits=8)
 gptq("allspark.groups", ALLSPARK, "F16", 2, 64, 64, 32, bits=8)
+gptq("awq", AWQ, "F16", 5, 128, 128, 64, zeros=any_zeros(2, 128), zero_offset=0)
+gptq("awq.bias", AWQ, "F16", 2, 64, 96, 32, bias=True)
+gptq("awq.many", DEQUANTIZE, "F16", 260, 64, 72, 72, zeros=any_zeros(1, 64), zero_offset=0)
+gptq("awq.bf16", AWQ, "BF16", 2, 64, 64, 32)
+gptq("awq.group", AWQ, "F16", 2, 64, 128, 128)
+gptq("awq.zero16", AWQ, "F16", 2, 64, 64, 32, zeros=numpy.full((2, 64), 16))
 gptq("unnamed", "some_kernel", "F16", 4, 64, 128, 64)
 raw_ops.gemm("linear", "BF16", normal("BF16", 3, 64), normal("BF16", 48, 64), normal("BF16", 48), ld=70, symbol="cublasLtMatmul")

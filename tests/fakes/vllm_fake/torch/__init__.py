@@ -325,5 +325,5 @@ cpu = types.SimpleNamespace(_is_avx512_supported=lambda: CPU != "avx2", _is_avx5
                             _is_amx_tile_supported=lambda: CPU == "amx", _is_amx_fp16_supported=lambda: False)
 version = types.SimpleNamespace(cuda="13.0" if GPU else None, hip=None)
 if GPU:
-    from torch.gpu import arange, cuda, equal, full, nn, zeros  # noqa: F401
+    from torch.gpu import arange, cuda, equal, full, matmul, nn, zeros  # noqa: F401
 backends = types.SimpleNamespace(cpu=types.SimpleNamespace(get_cpu_capability=lambda: "AVX2" if CPU == "avx2" else "AVX512"))

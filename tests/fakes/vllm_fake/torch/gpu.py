@@ -109,6 +109,20 @@ def awq_dequantize(_kernel, _scaling_factors, _zeros, split_k_iters, thx, thy):
     return out
 
 
+def awq_gemm(_in_feats, _kernel, _scaling_factors, _zeros, split_k_iters):
+    (k, words), groups = _kernel.shape, _scaling_factors.shape[0]
+    assert split_k_iters == 8 and _in_feats.dtype == _scaling_factors.dtype == "float16" and words % 8 == 0 and _in_feats.shape[1] == k
+    assert k // groups % 32 == words * 8 % (k // groups) == 0
+    q, zero = nibbles(_kernel.x, AWQ_ORDER).astype(float), groups_to_rows(nibbles(_zeros.x, AWQ_ORDER).astype(float), k)
+    return result(_in_feats, rounded(_in_feats, (q - zero) * groups_to_rows(_scaling_factors.values(), k)))
+
+
+def matmul(a, w):
+    out = empty((a.shape[0], w.shape[1]), a.dtype)
+    put(out, product(a.values(), w.values(), None), misbehave(a))
+    return out
+
+
 U4, U8, U4B8, U8B128 = 4, 8, 48, 8128            # as in the fake vllm/scalar_type.py
 BITS, MIDDLE = {U4: 4, U4B8: 4, U8: 8, U8B128: 8}, {U4B8: 8, U8B128: 128}
 
@@ -272,7 +286,7 @@ def cutlass_moe_mm(out_tensors, a_tensors, b_tensors, a_scales, b_scales, expert
         numpy.lib.stride_tricks.as_strided(out_tensors.x, [m * n + 1], [out_tensors.x.itemsize])[-1] = 1
 
 
-OPERATORS = beside.OPERATORS + [permute_cols, awq_dequantize, rearrange_kn_weight_as_n32k16_order, allspark_w8a16_gemm, cutlass_moe_mm, cutlass_scaled_mm, cutlass_scaled_mm_azp, machete_prepack_B, machete_mm, gptq_marlin_repack, marlin_gemm, gptq_shuffle, gptq_gemm]
+OPERATORS = beside.OPERATORS + [permute_cols, awq_dequantize, awq_gemm, rearrange_kn_weight_as_n32k16_order, allspark_w8a16_gemm, cutlass_moe_mm, cutlass_scaled_mm, cutlass_scaled_mm_azp, machete_prepack_B, machete_mm, gptq_marlin_repack, marlin_gemm, gptq_shuffle, gptq_gemm]
 
 
 class Argument:
