@@ -148,7 +148,8 @@ static size_t number_ends(const char *layer)
 }
 
 /* An op beside products that no weight of its own names is of the layer of the op before it, in its
- * process and step. The name is made in tap->beside. */
+ * process and step; not one of weights alone, which may as well begin a layer. The name is made in
+ * tap->beside. */
 static void name_by_place(struct client_tap *tap, struct client_op *op, const char *layer)
 {
     const struct tap_op *rec = op->rec;
@@ -156,7 +157,7 @@ static void name_by_place(struct client_tap *tap, struct client_op *op, const ch
     if (layer && rec->has_step) {
         snprintf(tap->near, sizeof tap->near, "%.*s", (int)number_ends(layer), layer);
         tap->near_step = rec->step;
-    } else if (!layer && client_op_is_beside(op) && rec->has_step && tap->near[0] &&
+    } else if (!layer && client_op_is_beside(op) && rec->n_in && rec->has_step && tap->near[0] &&
                tap->near_step == rec->step) {
         snprintf(tap->beside, sizeof tap->beside, "%s.%s", tap->near, rec->kind);
         op->name = tap->beside;

@@ -143,7 +143,7 @@ int64_t client_op_attr(const struct client_op *op, const char *name, int64_t oth
 
 bool client_op_is_beside(const struct client_op *op)
 {
-    return client_op_attr(op, "k", -1) < 0 && strncmp(op->rec->kind, "ggml_", 5);
+    return (client_op_attr(op, "k", -1) < 0 || !op->rec->n_in) && strncmp(op->rec->kind, "ggml_", 5);
 }
 
 void client_tensor_rec(struct td_tensor_rec *t, const struct tap_tensor *from)

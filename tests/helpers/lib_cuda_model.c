@@ -16,7 +16,7 @@
  *   TD_GPU_MODEL_OPERATORS  layers are repacked and multiplied by operators of torch, as Machete's,
  *                           which launch the same kernels inside; lib_fake_torch.so must be loaded.
  *                           gptq_gemm: by that operator, with the weights as vLLM has them for it;
- *                           scaled: by FP8 and INT8 (scaled_operators.h);
+ *                           scaled: by FP8 and INT8 (scaled_operators.h); awq: by AWQ's (awq_operators.h);
  *                           mine: by those of lib_own_operators.so, which must be loaded too
  *   TD_GPU_MODEL_CUDART   graphs are captured and launched through libcudart.so.13, as torch does
  *   TD_GPU_MODEL_BESIDE   with operators of torch: also those that stand beside products (beside_operators.h)
@@ -27,6 +27,7 @@
 #include <string.h>
 
 #include "model/exllama_layout.h"
+#include "tests/helpers/awq_operators.h"
 #include "tests/helpers/fake_cuda/fake_api.h"
 #include "tests/helpers/fake_gptq.h"
 #include "tests/helpers/beside_operators.h"
@@ -52,6 +53,8 @@ static fake_torch_call_fn *torch_call; /* not NULL: layers are multiplied by ope
 static bool as_gptq_gemm;              /* which are gptq_gemm, not Machete's */
 static bool as_scaled;                 /* which are FP8 and INT8 */
 static struct scaled_layer scaled_layers[LAYERS];
+static bool as_awq;                    /* which are AWQ's */
+static struct awq_layer awq_layers[LAYERS];
 static void *context, *module, *stream;
 static unsigned seed;
 static struct { int rows; void *exec; } graphs[MAX_GRAPHS]; /* smallest first */
@@ -111,6 +114,12 @@ int gpu_model_layer(int n, int k, int groups, int v2, const uint32_t *qweight, c
         l->n = n, l->k = k;
         scaled_layers[n_layers] = scaled_layer_new(n_layers, n, k, upload);
         return !scaled_layers[n_layers++].w;
+    }
+    if (as_awq) {
+        free(shuffled);
+        l->n = n, l->k = k;
+        awq_layers[n_layers] = awq_layer_new(n, k, groups, qweight, qzeros, scales, upload);
+        return !awq_layers[n_layers++].scales;
     }
     if (are_mine) {
         *l = (struct layer){n, k, groups, 0, upload(qweight, (size_t)(k / 8 * n) * 4), upload(qzeros, (size_t)(groups * n / 8) * 4),
@@ -524,6 +533,13 @@ static int open_beside(void)
     return beside_open(cu.mem_alloc);
 }
 
+static int multiply_awq(int i, int rows)
+{
+    struct { void *kernel, *stream; int mode; } handle = {kernel_of(FAKE_HGEMM), stream, 0};
+
+    return awq_multiply(&awq_layers[i], rows, (uint16_t *)a, (uint16_t *)c, (uint16_t *)dequant_w, &handle, torch_call);
+}
+
 static int register_operators(void)
 {
     static const char *const schemas[] = { /* vLLM 0.26's */
@@ -540,6 +556,7 @@ static int register_operators(void)
 
     as_gptq_gemm = !strcmp(getenv("TD_GPU_MODEL_OPERATORS"), "gptq_gemm");
     as_scaled = !strcmp(getenv("TD_GPU_MODEL_OPERATORS"), "scaled");
+    as_awq = !strcmp(getenv("TD_GPU_MODEL_OPERATORS"), "awq");
     *(void **)&torch_call = dlsym(RTLD_DEFAULT, "fake_torch_call");
     if (!torch_call || !init || !init_impl || !def || !impl || !current || !zeros)
         return 3;
@@ -554,7 +571,7 @@ static int register_operators(void)
            impl(cuda, "machete_prepack_B", prepack_operator, 1) || impl(cuda, "gptq_gemm", gptq_operator, 1) ||
            init("_C_cache_ops", __FILE__, __LINE__, &caches) || init_impl("_C_cache_ops", "CUDA", __FILE__, __LINE__, &caches_cuda) ||
            beside_register(library, cuda, caches, caches_cuda, def, impl) || open_beside() || impl(cuda, "cutlass_scaled_mm", scaled_operator, 1) || impl(cuda, "cutlass_scaled_mm_azp", scaled_operator, 1) ||
-           impl(cuda, "cutlass_moe_mm", scaled_moe_operator, 1);
+           impl(cuda, "cutlass_moe_mm", scaled_moe_operator, 1) || awq_register(library, cuda, def, impl);
 }
 
 /* ---- steps --------------------------------------------------------------------------------------------------------------- */
@@ -580,6 +597,8 @@ int gpu_model_step(int rows)
             make_overflow(i, rows);
         if (as_scaled)
             rc |= scaled_multiply(&scaled_layers[i], rows, (unsigned char *)a, (void *)c, torch_call);
+        else if (as_awq)
+            rc |= multiply_awq(i, rows);
         else if (are_mine)
             rc |= multiply_mine(&layers[i], rows) || (!i && launch_mine(&layers[i], rows));
         else if (torch_call)

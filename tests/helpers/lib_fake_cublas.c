@@ -85,6 +85,9 @@ int cublasGemmEx TD_CUBLAS_GEMM_EX_ARGS
 {
     struct fake_blas *h = handle;
 
+    if (trans_a == TD_CUBLAS_OP_N && !fake_blas_is_ours(h)) /* torch.matmul, by W [k, n] */
+        return trans_b != TD_CUBLAS_OP_N || a_type != TD_CUBLAS_F16 || c_type != a_type || lda != m || ldb != k || ldc != m ||
+                       compute != TD_CUBLAS_COMPUTE_32F ? 7 : fake_blas_launch(h, n, m, k, b, a, c) ? 13 : 0;
     if (trans_a != TD_CUBLAS_OP_T || trans_b != TD_CUBLAS_OP_N || lda != k || a_type != b_type || a_type != c_type || (a_type != TD_CUBLAS_F16 && a_type != TD_CUBLAS_BF16)
         || compute != TD_CUBLAS_COMPUTE_32F || (!h->mode && *(const float *)alpha != 1))
         return 7;

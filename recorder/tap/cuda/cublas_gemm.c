@@ -7,6 +7,8 @@
  * cublasHgemm(handle, N, N, size_n, size_m, size_k, &one, temp_dq, size_n, a, size_k, &zero, c,
  * size_n). cuBLAS is column-major, so in rows that is C = A W. Any other call is passed on. The
  * address of W, and that no other kernel was launched between the two, tell which calls are meant.
+ * So do they for torch.matmul with the W that awq_dequantize has made (torch_made_w.h), [k, n] in rows, which asks
+ * cublasGemmEx(N, N, n, m, k, 1, W, n, A, lda, 0, C, ldc), added in float32.
  *
  * torch computes layers that are not quantised with cublasGemmEx. It is recorded unless the server was
  * started with TD_TAP_CUBLAS=0. torch's linear without a bias is GemmEx(T, N, n, m,
@@ -59,6 +61,18 @@ static bool is_product(void *handle, hgemm_fn *real, const uint16_t *alpha, cons
            *beta == ZERO;
 }
 
+static void leave_library(uint64_t token, bool before, bool ok)
+{
+    int e = errno;
+
+    tap_gpu_set_in_library_call(before);
+    if (tap_gpu_come_in()) {
+        tap_gpu_gate_leave_library(token, ok);
+        tap_gpu_go_out();
+    }
+    errno = e;
+}
+
 int cublasHgemm(void *handle, int trans_a, int trans_b, int m, int n, int k, const uint16_t *alpha,
                 const uint16_t *a, int lda, const uint16_t *b, int ldb, const uint16_t *beta,
                 uint16_t *c, int ldc)
@@ -85,13 +99,7 @@ int cublasHgemm(void *handle, int trans_a, int trans_b, int m, int n, int k, con
         return real(handle, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
     before = tap_gpu_set_in_library_call(true);
     rc = real(handle, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-    tap_gpu_set_in_library_call(before);
-    e = errno;
-    if (tap_gpu_come_in()) {
-        tap_gpu_gate_leave_library(token, rc == 0);
-        tap_gpu_go_out();
-    }
-    errno = e;
+    leave_library(token, before, rc == 0);
     return rc;
 }
 
@@ -104,6 +112,14 @@ static bool is_linear(int trans_a, int trans_b, int m, int n, int k, int a_type,
     return trans_a == OP_T && trans_b == OP_N && (a_type == TYPE_F16 || a_type == TYPE_BF16) &&
            b_type == a_type && c_type == a_type && compute == COMPUTE_32F && lda == k && m > 0 &&
            n > 0 && k > 0;
+}
+
+/* Is it C [m, n] = A [m, k] by W [k, n] in rows, of float16? */
+static bool is_by_rows(int trans_a, int trans_b, int m, int n, int k, int a_type, int lda,
+                       int b_type, int c_type, int compute)
+{
+    return trans_a == OP_N && trans_b == OP_N && a_type == TYPE_F16 && b_type == a_type &&
+           c_type == a_type && compute == COMPUTE_32F && lda == m && m > 0 && n > 0 && k > 0;
 }
 
 /* Is nothing scaled, and nothing added? */
@@ -140,6 +156,20 @@ int cublasGemmEx(void *handle, int trans_a, int trans_b, int m, int n, int k, co
         tap_gpu_set_in_library_call(false);
         if (!rc)
             tap_cublas_linear_captured(&mark, &p, TAP_CUBLAS_GEMM_EX, bf16, &l);
+        return rc;
+    }
+    if (tap_armed() && !tap_gpu_thread.in_library_call &&
+        is_by_rows(trans_a, trans_b, m, n, k, a_type, lda, b_type, c_type, compute) &&
+        tap_gpu_come_in()) {
+        ours = is_plain(handle, real, alpha, beta, &l.stream) &&
+               tap_gpu_gate_enter_library(gemm_ex.name, l.stream, (uintptr_t)a, (uintptr_t)b,
+                                          (uintptr_t)c, n, m, k, ldb, ldc, &token);
+        tap_gpu_go_out();
+        errno = e;
+        before = tap_gpu_set_in_library_call(ours);
+        rc = real(handle, trans_a, trans_b, m, n, k, alpha, a, a_type, lda, b, b_type, ldb, beta, c,
+                  c_type, ldc, compute, algorithm);
+        leave_library(token, before, rc == 0);
         return rc;
     }
     if (!tap_armed() || !tap_cublas_linear_wanted() ||

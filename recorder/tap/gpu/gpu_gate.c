@@ -31,9 +31,10 @@ static struct {
     struct tap_gpu_steps steps;
     struct tap_gpu_last_launch last;
     bool woken;                       /* from a rest, and no GEMM has come since */
-    /* The last launch that only dequantised W, for a library to multiply with. */
+    /* The last launch, or call, that only dequantised W, for a library to multiply with. */
     struct {
         _Atomic uint64_t w;           /* address of that W; 0: none */
+        bool called;                  /* it was a call: that no product is seen is counted */
         uint64_t others;              /* launches by then: any later one may have written there */
         const struct tap_gpu_kernel *kernel;
         struct tap_gpu_launch launch;
@@ -161,6 +162,25 @@ static bool enter_gemm(const struct tap_gpu_launch *l, const struct tap_gpu_kern
     return gate.last.recorded || in_flight_ring;
 }
 
+static void keep_w(const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k,
+                   const struct td_gpu_work *w, bool called)
+{
+    gate.dequant.w = tap_gpu_gemm_output(w)->address;
+    gate.dequant.called = called;
+    gate.dequant.others = atomic_load_explicit(&gate.others, memory_order_relaxed);
+    gate.dequant.kernel = k;
+    gate.dequant.launch = *l;
+    gate.dequant.work = *w;
+}
+
+/* Another GEMM comes: W has had its product, or was multiplied with in a way that is not read. */
+static void forget_w(void)
+{
+    if (gate.dequant.w && gate.dequant.called)
+        tap_count(TAP_OPS_UNREADABLE, 1, 0);
+    gate.dequant.w = 0;
+}
+
 /* A launch that only dequantises W is half a GEMM: the library's call, the other half, finds it
  * here. */
 static bool enter_launch(const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k)
@@ -171,14 +191,10 @@ static bool enter_launch(const struct tap_gpu_launch *l, const struct tap_gpu_ke
         tap_count(TAP_OPS_FAILED, 1, 0);
         return false;
     }
-    gate.dequant.w = 0;
+    forget_w();
     if (tap_gpu_gemm_operand(&w, TD_GPU_IN))
         return enter_gemm(l, k, &w, NULL);
-    gate.dequant.w = tap_gpu_gemm_output(&w)->address;
-    gate.dequant.others = atomic_load_explicit(&gate.others, memory_order_relaxed);
-    gate.dequant.kernel = k;
-    gate.dequant.launch = *l;
-    gate.dequant.work = w;
+    keep_w(l, k, &w, false);
     return false;
 }
 
@@ -216,6 +232,20 @@ void tap_gpu_gate_leave(uint64_t token, const struct tap_gpu_launch *l, bool ok)
     atomic_store_explicit(&gate.owner, 0, memory_order_release);
 }
 
+void tap_gpu_gate_made_w(const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k,
+                         const struct td_gpu_work *w)
+{
+    if (!hold_for_launch()) {
+        tap_count(TAP_OPS_THREADS, 1, 0);
+        return;
+    }
+    if (atomic_load(&gate.open)) {
+        forget_w();
+        keep_w(l, k, w, true);
+    }
+    atomic_store_explicit(&gate.owner, 0, memory_order_release);
+}
+
 /* Nothing was launched since W was dequantised, and the library's call goes where that launch
  * went. */
 static bool is_next(void *stream)
@@ -229,11 +259,12 @@ bool tap_gpu_gate_enter_library(const char *function, void *stream, uint64_t w, 
                                 int64_t ldc, uint64_t *token)
 {
     struct td_gpu_work work;
+    uint64_t of_w = w;
     bool found;
 
     *token = 0;
     if (!hold_for_launch()) {
-        if (w && w == atomic_load(&gate.dequant.w))
+        if (w && atomic_compare_exchange_strong(&gate.dequant.w, &of_w, 0))
             tap_count(TAP_OPS_THREADS, 1, 0);
         return false;                 /* its kernels are counted by name */
     }
@@ -269,7 +300,7 @@ uint64_t tap_gpu_gate_enter_work(const struct tap_gpu_launch *l, const struct ta
         tap_count(TAP_OPS_THREADS, 1, 0);
         return 0;
     }
-    gate.dequant.w = 0;
+    forget_w();
     if (atomic_load(&gate.open) && enter_gemm(l, k, w, NULL))
         token = ++gate.tokens;
     atomic_store_explicit(&gate.owner, token, memory_order_release);
@@ -490,6 +521,7 @@ void tap_gpu_gate_close(void)
         if (tap_now() > until)
             /* A thread stands in the driver: what it copied last stays where it is. */
             return;
+    forget_w();
     if (context && gate.steps.boundary_due)
         put_boundary();
     tap_flight_ring_close();

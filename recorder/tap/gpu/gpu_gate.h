@@ -20,8 +20,12 @@
  * need not be called. */
 uint64_t tap_gpu_gate_enter(const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k);
 void tap_gpu_gate_leave(uint64_t token, const struct tap_gpu_launch *l, bool ok);
+/* After a call that wrote W, dequantised, where the last operand of *w says: a library's product with it is an op
+ * with the weights of *w. */
+void tap_gpu_gate_made_w(const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k,
+                         const struct td_gpu_work *w);
 /* Call before and after a library function that computes C = A W. The previous launch on this
- * stream must have written W at w.
+ * stream, or such a call, must have written W at w.
  *   function : the library function's name, a static string
  *   a, c     : addresses of A [m, k] and C [m, n], F16, rows lda and ldc elements apart
  * False: w is not such a W, and the call is not recorded. *token: for leave; 0: leave need not be

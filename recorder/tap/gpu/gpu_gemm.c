@@ -141,10 +141,13 @@ bool tap_gpu_gemm_by_library(const struct td_gpu_work *dequant, uint64_t a, uint
 
 struct tap_gpu_last_launch tap_gpu_last_launch_of(uint64_t stream, const struct td_gpu_work *w)
 {
+    const struct td_gpu_operand *a = tap_gpu_gemm_operand(w, TD_GPU_IN);
+
+    /* What stands beside products may read weights alone. */
     return (struct tap_gpu_last_launch){w->adapter,
                                         stream,
                                         tap_gpu_gemm_weights(w),
-                                        tap_gpu_operand_end(tap_gpu_gemm_operand(w, TD_GPU_IN)),
+                                        a ? tap_gpu_operand_end(a) : 0,
                                         tap_gpu_operand_end(tap_gpu_gemm_output(w)),
                                         w->n,
                                         w->k,

@@ -29,11 +29,36 @@ void tap_gpu_weight_sets_clear(void)
     memset(&unfinished, 0, sizeof unfinished);
 }
 
+static uint64_t hash_number(uint64_t h, uint64_t n)
+{
+    return (h ^ n) * 0x100000001b3u;
+}
+
+static uint64_t hash_word(uint64_t h, const char *word)
+{
+    while (*word)
+        h = hash_number(h, (uint8_t)*word++);
+    return hash_number(h, 256);
+}
+
+static uint64_t hash_operand(uint64_t h, const struct td_gpu_operand *o)
+{
+    int i;
+
+    h = hash_word(h, o->dtype);
+    for (i = 0; i < o->ndim; i++)
+        h = hash_number(h, (uint64_t)o->shape[i]);
+    return h;
+}
+
 bool tap_gpu_weight_set_read(struct tap_gpu_weight_set *s, const struct td_gpu_work *w)
 {
     int i, n = 0;
 
     memset(s, 0, sizeof *s);
+    /* Products of one layout are of one kind, by whichever of several kernels, and their weights have one order. */
+    s->form = hash_word(0xcbf29ce484222325u, w->beside ? w->adapter->kind : "");
+    s->form = hash_word(s->form, w->adapter->layout);
     for (i = 0; i < w->n_op; i++) {
         const struct td_gpu_operand *o = &w->op[i];
 
@@ -43,6 +68,7 @@ bool tap_gpu_weight_set_read(struct tap_gpu_weight_set *s, const struct td_gpu_w
             return false;
         s->address[n] = o->address;
         s->bytes[n++] = o->bytes;
+        s->form = hash_operand(s->form, o);
         s->total += o->bytes;
     }
     return n > 0;
@@ -129,7 +155,7 @@ struct tap_gpu_weight_set *tap_gpu_weight_set_find(const struct td_gpu_work *w)
             s->slot = i % TAP_GPU_WEIGHT_SETS;
             return renew_number(s);
         }
-        if (!memcmp(s->address, key.address, sizeof key.address) &&
+        if (s->form == key.form && !memcmp(s->address, key.address, sizeof key.address) &&
             !memcmp(s->bytes, key.bytes, sizeof key.bytes))
             return renew_number(s);
     }

@@ -23,6 +23,8 @@ struct tap_gpu_weight_set {
     uint64_t address[TAP_MAX_WEIGHTS], bytes[TAP_MAX_WEIGHTS];
     /* Bytes of all tensors; of those, on their way to the sender. */
     uint64_t total, staged;
+    uint64_t form;                    /* a hash of what they are read as: the recorder takes a set apart by that, so the
+                                         same memory in another form (by an operator of another kind) is another set */
     uint32_t number;                  /* from 1; 0: free */
     uint32_t slot;                    /* its place in the table */
 };

@@ -16,6 +16,7 @@
 #include "recorder/tap/torch/torch_beside.h"
 #include "recorder/tap/torch/torch_call.h"
 #include "recorder/tap/torch/torch_fingerprints.h"
+#include "recorder/tap/torch/torch_made_w.h"
 #include "recorder/tap/torch/torch_product.h"
 #include "recorder/tap/torch/torch_repack.h"
 
@@ -134,6 +135,25 @@ static void call_product(struct tap_torch_operator *o, const struct tap_torch_me
     o->real(stack, n_args, n_results);
     p.result = n_results ? stack[0] : 0;
     p.done = true;
+}
+
+/* Call an operator that makes W, which may be recorded itself. */
+static void call_maker(struct tap_torch_operator *o, const struct tap_torch_meaning *m,
+                       td_torch_value *stack, uint64_t n_args, uint64_t n_results)
+{
+    struct tap_torch_made_w w;
+    int e = errno;
+    bool is = tap_torch_made_w_read(&w, (const void *)o->real, m, stack);
+
+    errno = e;
+    if (tap_torch_is_recorded(m) && tap_gpu_come_in())
+        call_product(o, m, stack, n_args, n_results);
+    else
+        o->real(stack, n_args, n_results);
+    e = errno;
+    if (is && n_results)
+        tap_torch_made_w_tell(&w, m, stack[0]);
+    errno = e;
 }
 
 /* ---- products that are captured into a graph ------------------------------------------------- */
@@ -257,6 +277,8 @@ void tap_torch_call(unsigned place, td_torch_value *stack, uint64_t n_args, uint
     else if (m && m->row->does == TAP_TORCH_MULTIPLIES && tap_gpu_captures_any() &&
              call_captured(o, m, stack, n_args, n_results))
         ;
+    else if (is_awake && m && m->row->makes_w && tap_armed())
+        call_maker(o, m, stack, n_args, n_results);
     else if (is_awake && tap_armed() && tap_torch_is_recorded(m) && tap_gpu_come_in())
         call_product(o, m, stack, n_args, n_results);
     else

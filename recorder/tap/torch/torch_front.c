@@ -25,7 +25,7 @@ static void report(void)
         uint64_t calls = atomic_load(&o->calls), bytes = atomic_load(&o->bytes);
 
         if (calls == o->sent_calls ||
-            !tap_send_operator(o->name, o->key, tap_torch_is_recorded(atomic_load(&o->meaning)),
+            !tap_send_operator(o->name, o->key, tap_torch_is_in_ops(atomic_load(&o->meaning)),
                                calls - o->sent_calls, bytes - o->sent_bytes))
             continue;
         o->sent_calls = calls;

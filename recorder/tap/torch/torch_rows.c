@@ -257,7 +257,8 @@ static const struct tap_torch_row rows[] = {
      .last_of = "_scaling_factors",
      .w_bits = 4,
      .returns = true,
-     .once_a_step = true},
+     .once_a_step = true,
+     .makes_w = true},
     {.name = "_C_cache_ops::reshape_and_cache",
      .does = TAP_TORCH_COMPUTES,
      .roles = {{"key", "a", TD_GPU_IN},
@@ -447,6 +448,8 @@ const struct tap_torch_meaning *tap_torch_meaning_of_row(const struct tap_torch_
         .family = row->name, .identifier = row->name, .kind = row->kind, .layout = row->layout};
     m->turned = m->adapter;
     m->turned.layout = "kn";
+    m->product = m->adapter;
+    m->product.kind = "gptq_gemm";
     m->kernel.adapter = &m->adapter;
     snprintf(m->kernel.symbol, sizeof m->kernel.symbol, "%s", row->name);
     return m;
@@ -464,7 +467,8 @@ const struct tap_torch_meaning *tap_torch_meaning_of(const char *name,
         return NULL;
     m = tap_torch_meaning_of_row(&rows[i], schema);
     if (!m)
-        atomic_store(rows[i].does == TAP_TORCH_COMPUTES ? &unfit_beside : &unfit, rows[i].name);
+        atomic_store(rows[i].does == TAP_TORCH_COMPUTES && !rows[i].makes_w ? &unfit_beside : &unfit,
+                     rows[i].name);
     return m;
 }
 
@@ -478,4 +482,9 @@ const char *tap_torch_row_that_does_not_fit(bool beside)
 bool tap_torch_is_recorded(const struct tap_torch_meaning *m)
 {
     return m && (m->row->does != TAP_TORCH_COMPUTES || tap_wants_all_kinds());
+}
+
+bool tap_torch_is_in_ops(const struct tap_torch_meaning *m)
+{
+    return m && (m->row->makes_w || tap_torch_is_recorded(m));
 }

@@ -81,6 +81,8 @@ struct tap_torch_row {
     bool returns;                     /* its one output is its result: [m, n], of the type of last_of. Of one
                                          that is large, every so many rows are recorded */
     bool once_a_step;                 /* its weights are used once in a step */
+    bool makes_w;                     /* its result is W as floats: a library's product with it is an op of kind
+                                         gptq_gemm (torch_made_w.h) */
     const struct td_own_row *own;     /* what a file of the user's says (--ops), and the members above
                                          do not; NULL: a row of ours */
 };
@@ -96,6 +98,7 @@ struct tap_torch_meaning {
     const struct tap_torch_schema *schema;
     struct td_gpu_adapter adapter;    /* the operator in the place of a kernel */
     struct td_gpu_adapter turned;     /* the same, of an own row whose W lies in the other order */
+    struct td_gpu_adapter product;    /* the same, of a product with the W that it makes */
     struct tap_gpu_kernel kernel;
 };
 
@@ -114,6 +117,8 @@ const char *tap_torch_row_that_does_not_fit(bool beside);
 
 /* Are calls of the operator recorded in this arm? m may be NULL. */
 bool tap_torch_is_recorded(const struct tap_torch_meaning *m);
+/* The same, or are they a part of ops? */
+bool tap_torch_is_in_ops(const struct tap_torch_meaning *m);
 
 #pragma GCC visibility pop
 #endif

@@ -348,7 +348,8 @@ static void each_tensor_is_looked_at(void **state)
 static void half_a_set_does_not_stay_in_the_way(void **state)
 {
     struct tap_gpu_weight_set *half, *other;
-    struct td_gpu_work w[2] = {0};
+    static const struct td_gpu_adapter adapter = {.kind = "gemm", .layout = "checkpoint"};
+    struct td_gpu_work w[2] = {{.adapter = &adapter}, {.adapter = &adapter}};
     uint64_t step = 7;
     uint32_t number;
 
@@ -356,7 +357,7 @@ static void half_a_set_does_not_stay_in_the_way(void **state)
     tap_gpu_weight_sets_clear();
     for (int i = 0; i < 2; i++) {
         w[i].n_op = 1;
-        w[i].op[0] = (struct td_gpu_operand){.use = TD_GPU_WEIGHT, .address = 0x10000u * (unsigned)(i + 1), .bytes = 4096};
+        w[i].op[0] = (struct td_gpu_operand){.role = "w", .dtype = "F16", .use = TD_GPU_WEIGHT, .address = 0x10000u * (unsigned)(i + 1), .bytes = 4096};
     }
     half = tap_gpu_weight_set_find(&w[0]);
     other = tap_gpu_weight_set_find(&w[1]);
@@ -373,6 +374,28 @@ static void half_a_set_does_not_stay_in_the_way(void **state)
     assert_ptr_equal(tap_gpu_weight_set_find(&w[0]), half);
     assert_true(half->number != number && half->staged == 0);
     assert_true(tap_gpu_weight_set_may_go(half, step + 71));
+    tap_gpu_weight_sets_clear();
+}
+
+/* The recorder takes a set apart by what it is read as: the same memory, read as something else, is another one. */
+static void one_memory_in_two_forms(void **state)
+{
+    static const struct td_gpu_adapter norm = {.kind = "rms_norm", .layout = "checkpoint"}, adds = {.kind = "fused_add_rms_norm", .layout = "checkpoint"},
+                                       product = {.kind = "gemm", .layout = "checkpoint"};
+    struct td_gpu_work w = {.adapter = &norm, .beside = true, .n_op = 1}, other = w;
+    struct tap_gpu_weight_set *first;
+
+    (void)state;
+    tap_gpu_weight_sets_clear();
+    w.op[0] = (struct td_gpu_operand){.role = "w", .dtype = "F16", .use = TD_GPU_WEIGHT, .address = 0x10000, .ndim = 1, .shape = {2048}, .bytes = 4096};
+    first = tap_gpu_weight_set_find(&w);
+    assert_ptr_equal(tap_gpu_weight_set_find(&w), first);
+    other = w, other.adapter = &adds;
+    assert_true(tap_gpu_weight_set_find(&other)->number != first->number);
+    other = w, other.adapter = &product, other.beside = false, other.op[0].ndim = 2, other.op[0].shape[0] = 64, other.op[0].shape[1] = 32;
+    first = tap_gpu_weight_set_find(&other);
+    other.op[0].shape[0] = 32, other.op[0].shape[1] = 64;
+    assert_true(tap_gpu_weight_set_find(&other)->number != first->number);
     tap_gpu_weight_sets_clear();
 }
 
@@ -699,7 +722,7 @@ int main(void)
         cmocka_unit_test(a_small_ring_is_enough), cmocka_unit_test(the_ring_grows_with_the_recorders),
         cmocka_unit_test(weights_are_replaced),
         cmocka_unit_test(each_tensor_is_looked_at),
-        cmocka_unit_test(half_a_set_does_not_stay_in_the_way),
+        cmocka_unit_test(half_a_set_does_not_stay_in_the_way), cmocka_unit_test(one_memory_in_two_forms),
         cmocka_unit_test(unwanted_layers_are_not_copied),
         cmocka_unit_test(what_there_is_is_kept),
         cmocka_unit_test(what_fails_within_an_arm_is_told),
