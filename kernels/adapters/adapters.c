@@ -2,6 +2,9 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/adapters/adapters.h"
 
+#include <string.h>
+
+
 #include "kernels/adapters/adapter_read.h"
 #include "kernels/gpucode/mangled.h"
 
