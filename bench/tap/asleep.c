@@ -3,7 +3,11 @@
  *
  * usage: asleep demo      td_gptq_gemm (a GEMM)
  *        asleep llamacpp  ggml_backend_sched_graph_compute_async (a step)
- *        asleep vllm      at::linear (a GEMM) */
+ *        asleep vllm      at::linear (a GEMM)
+ *        asleep graph     cudaGraphLaunch (a step), of 32 graphs in turn, after cuInit of the libcuda.so.1 that is found
+ *        asleep cublas    cublasGemmEx (a GEMM), likewise */
+#include <dlfcn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,13 +62,49 @@ static int vllm(int calls)
     return sum;
 }
 
+static int graph(int calls)
+{
+    static char graphs[32][64];
+    int sum = 0;
+
+    while (calls--)
+        sum += cudaGraphLaunch(graphs[calls & 31], NULL);
+    return sum;
+}
+
+static int cublas(int calls)
+{
+    static char a[4], w[4], c[4];
+    const float one = 1, zero = 0;
+    int sum = 0;
+
+    while (calls--)
+        sum += cublasGemmEx(NULL, 1, 0, 4096, 1, 4096, &one, w, 2, 4096, a, 2, 4096, &zero, c, 2, 4096, 68, 0);
+    return sum;
+}
+
+/* The driver loads the tap when it is initialised. */
+static int init_cuda(void)
+{
+    void *h = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+    int (*init)(unsigned) = h ? (int (*)(unsigned))dlsym(h, "cuInit") : NULL;
+
+    return init ? init(0) : -1;
+}
+
+static const struct { const char *name; int (*loop)(int); bool cuda; } functions[] = {
+    {"demo", demo, false}, {"llamacpp", llamacpp, false}, {"vllm", vllm, false}, {"graph", graph, true}, {"cublas", cublas, true}};
+
 int main(int argc, char **argv)
 {
-    int (*loop)(int) = argc != 2 ? NULL : !strcmp(argv[1], "demo") ? demo : !strcmp(argv[1], "llamacpp") ? llamacpp : !strcmp(argv[1], "vllm") ? vllm : NULL;
+    int (*loop)(int) = NULL;
     struct timespec pause = {0, 20000000};
     double ns[LOOPS];
     int i, sum;
 
+    for (i = 0; argc == 2 && i < (int)(sizeof functions / sizeof *functions); i++)
+        if (!strcmp(argv[1], functions[i].name) && !(functions[i].cuda && init_cuda()))
+            loop = functions[i].loop;
     if (!loop)
         return 2;
     sum = loop(1);                     /* starts the tap's thread */

@@ -25,9 +25,9 @@ def interval(values, n=4000):
     return medians[int(0.025 * n)], medians[int(0.975 * n)]
 
 
-def asleep():
+def asleep(kind):
     def once(preload):
-        env = dict(os.environ, **({"LD_PRELOAD": tap} if preload else {}))
+        env = dict(os.environ, **({"LD_PRELOAD": tap, "CUDA_INJECTION64_PATH": tap} if preload else {}))
         return float(subprocess.run([work + "/asleep", kind], env=env, capture_output=True, check=True).stdout)
     pairs = []
     for i in range(rounds):
@@ -36,7 +36,8 @@ def asleep():
         pairs.append((got[False], got[True]))
     extra = [b - a for a, b in pairs]
     lo, hi = interval(extra)
-    what = {"llamacpp": "step (ggml_backend_sched_graph_compute_async)", "vllm": "GEMM (at::linear)"}.get(kind, "GEMM (td_gptq_gemm)")
+    what = {"llamacpp": "step (ggml_backend_sched_graph_compute_async)", "vllm": "GEMM (at::linear)", "graph": "graph (cudaGraphLaunch)",
+            "cublas": "GEMM (cublasGemmEx)"}.get(kind, "GEMM (td_gptq_gemm)")
     print(f"asleep, a {what}: without {statistics.median(a for a, _ in pairs):.2f} ns, with {statistics.median(b for _, b in pairs):.2f} ns; "
           f"extra {statistics.median(extra):+.2f} ns [{lo:+.2f}, {hi:+.2f}] (95 %, n={len(pairs)} interleaved pairs of processes)", flush=True)
 
@@ -164,7 +165,10 @@ def print_row(got, m, streams, ops):
 
 
 if kind != "vllm_gpu":  # while asleep, the tap is not subscribed there: no call passes through it
-    asleep()
+    for what in ("graph", "cublas") if kind == "cuda" else (kind,):
+        asleep(what)
+if kind == "cuda":
+    sys.exit()
 print(f"armed: one {kind} server, modes switched in it, up to {rounds} rounds in random order; ratios to asleep of the same round, 95 % intervals;")
 print("  CPU of the server's processes, and of the recorder (hash, compress, write), in ms a token; the recorder shares the machine's cores")
 print(f"  {'mode':22} {'streams':>7} {'rounds':>6} {'tokens/s':>9} {'ratio':>23} {'CPU ms/tk':>9} {'ratio':>23} {'recorder':>9} {'recorded':>9} {'dropped':>8} {'rested s':>8}")

@@ -15,4 +15,9 @@ int32_t aoti_torch_get_dtype(const void *t, int32_t *out);
 int32_t aoti_torch_get_device_type(const void *t, int32_t *out);
 int32_t torch_get_const_data_ptr(const void *t, const void **out);
 
+/* cuda_runtime_api.h, cublas_api.h */
+int cudaGraphLaunch(void *exec, void *stream);
+int cublasGemmEx(void *handle, int trans_a, int trans_b, int m, int n, int k, const void *alpha, const void *a, int a_type, int lda,
+                 const void *b, int b_type, int ldb, const void *beta, void *c, int c_type, int ldc, int compute, int algorithm);
+
 #endif
