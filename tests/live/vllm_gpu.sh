@@ -23,6 +23,8 @@
 #   twins     after model: vLLM's default, CUDA graphs seen by their twins, without --graphs:
 #             Machete, Marlin, a model that is not quantised; a server without the tap
 #             answers the same
+#   open      after model: MINUTES=30 of an open server at vLLM's defaults with changing load, arms,
+#             disarms and kills of the recorder: answers, memory and speed stay
 #   nodes     after model: cost of the copies in graphs, between two servers (ROUNDS pairs; SAME=1:
 #             equal servers)
 #   flight    the model of overflow, 0.1 % of its GEMMs sampled: record --flight must name the first

@@ -31,6 +31,19 @@ stage_twins() {
     [ $rc = 0 ] || wrong "twins-untapped: exit $rc, expected 0"
 }
 
+# MINUTES of an open server at vLLM's defaults, with changing load, arms and kills of the recorder. Its
+# answers are those of a server without the tap.
+stage_open() {
+    need model4 model || return
+    serve open-untapped model4 || { end_server; return; }
+    "$PYTHON" "$HERE/open_server.py" answers "$PORT" "$WORK/open.json" || wrong "open: no answers"
+    end_server
+    TAP=1 serve open model4 || { end_server; return; }
+    "$PYTHON" "$HERE/open_server.py" watch "$PORT" "$WORK/open.json" "${MINUTES:-30}" "$server" "$BIN/record" "$WORK" --checkpoint "$WORK/model4" 2>&1 | tee -a "$WORK/table.txt"
+    [ "${PIPESTATUS[0]}" = 0 ] || wrong open
+    end_server
+}
+
 # What the copies in graphs cost: two servers side by side, asked in turn.
 stage_nodes() {
     need model4 model || return
