@@ -17,7 +17,7 @@ bool tap_gpu_queue_clear(void)
 {
     if (!queue) {
         void *p = mmap(NULL, ENTRIES * sizeof *queue, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 
         if (p == MAP_FAILED)
             return false;
