@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-
 #include "kernels/adapters/adapter_read.h"
 #include "kernels/gpucode/mangled.h"
 

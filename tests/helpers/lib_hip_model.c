@@ -6,13 +6,20 @@
  * hipcc does (fake_hip/server.c). The layers take turns at three forms of launch: <<<>>>
  * (hipLaunchKernel of a stub), hipModuleLaunchKernel with kernelParams, and
  * hipExtModuleLaunchKernel with one packed block, as rocBLAS launches. The code objects are real
- * (tests/unit/data/tap_like.cu); fake_gptq.h computes their results. */
+ * (tests/unit/data/tap_like.cu); fake_gptq.h computes their results.
+ *
+ *   TD_GPU_MODEL_OPERATORS  gptq_gemm: layers are multiplied by that operator of torch, as in vLLM's build
+ *                           for ROCm, which launches the same kernels inside; lib_fake_torch.so must be loaded.
+ *                           mine: by mine::w4a16_gemm of lib_own_operators.so, which must be loaded too, and each
+ *                           step launches a kernel of nobody's */
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/abi/hip_abi.h"
 #include "model/exllama_layout.h"
 #include "tests/helpers/fake_gptq.h"
+#include "tests/helpers/fake_torch.h"
 
 __asm__(".section .rodata\n.balign 4096\nhip_model_code: .incbin \"tests/unit/data/tap_like.hsaco\"\n.previous\n");
 extern const char hip_model_code[] __attribute__((visibility("hidden")));
@@ -42,6 +49,8 @@ static char stubs[9];                 /* for eight GEMM kernels and one other; o
 static void *functions[8], *reconstruct, *hgemm, *module, *stream;
 static uint64_t a, c, dequant_w;
 static unsigned seed;
+static fake_torch_call_fn *torch_call; /* not NULL: layers are multiplied by operators of torch */
+static bool are_mine;                  /* which are an engineer's own */
 
 /* hipcc compiles such a constructor into every library. */
 __attribute__((constructor)) static void register_kernels(void)
@@ -64,6 +73,8 @@ static uint64_t upload(const void *from, size_t bytes)
     return hipMalloc(&d, bytes) || hipMemcpyHtoD(d, from, bytes) ? 0 : d;
 }
 
+static int register_operators(void);
+
 int gpu_model_open(void)
 {
     int i, rc;
@@ -75,7 +86,7 @@ int gpu_model_open(void)
          hipModuleGetFunction(&reconstruct, module, FAKE_RECONSTRUCT) || hipModuleGetFunction(&hgemm, module, FAKE_HGEMM);
     for (i = 0; i < 8 && !rc; i++)
         rc = hipModuleGetFunction(&functions[i], module, symbols[i]);
-    return rc;
+    return rc || (getenv("TD_GPU_MODEL_OPERATORS") && register_operators());
 }
 
 /* From the checkpoint's layout; v2: zero points are stored as they are; perm NULL: rows lie in
@@ -87,7 +98,7 @@ int gpu_model_layer(int n, int k, int groups, int v2, const uint32_t *qweight, c
 
     if (n_layers == LAYERS || n > MAX_SIZE || k > MAX_SIZE || !shuffled || td_exllama_shuffle(4, k, n, qweight, perm, shuffled, NULL))
         return 1;
-    *l = (struct layer){n, k, groups, v2 != 0, upload(shuffled, (size_t)(k / 8 * n) * 4), upload(qzeros, (size_t)(groups * n / 8) * 4),
+    *l = (struct layer){n, k, groups, v2 != 0, upload(are_mine ? qweight : shuffled, (size_t)(k / 8 * n) * 4), upload(qzeros, (size_t)(groups * n / 8) * 4),
                         upload(scales, (size_t)(groups * n) * 2), perm ? upload(perm, (size_t)k * 4) : 0};
     free(shuffled);
     n_layers++;
@@ -147,24 +158,101 @@ static void fill_activations(int n)
     }
 }
 
+static int multiply(int i, int rows)
+{
+    const int eights = rows / 8 * 8;
+    int rc = 0;
+
+    if (rows > EXLLAMA_ROWS)
+        return launch_dequantised(&layers[i], rows);
+    if (eights)
+        rc = launch(i, 0, eights, 8);
+    return rows > eights ? rc | launch(i, eights, rows - eights, rows - eights) : rc;
+}
+
+/* ---- as operators of torch, whose build for ROCm calls the device CUDA as well -------------------------------------------- */
+
+static struct fake_torch_tensor matrix(int64_t rows, int64_t cols, int32_t dtype, uint64_t data)
+{
+    return (struct fake_torch_tensor){.ndim = 2, .sizes = {rows, cols}, .strides = {cols, 1}, .dtype = dtype, .device = TD_TORCH_CUDA, .data = (void *)data};
+}
+
+/* _C::gptq_gemm */
+static void gptq_operator(td_torch_value *stack, uint64_t n_args, uint64_t n_results)
+{
+    static struct fake_torch_tensor result;
+    const struct fake_torch_tensor *in = (void *)stack[0], *w = (void *)stack[1];
+    int i = 0;
+
+    (void)n_results;
+    while (layers[i].qweight != (uintptr_t)w->data)
+        i++;
+    multiply(i, (int)in->sizes[0]);
+    result = matrix(in->sizes[0], layers[i].n, TD_TORCH_F16, c);
+    memset(stack, 0, n_args * sizeof *stack);
+    stack[0] = (uintptr_t)&result;
+}
+
+static int multiply_by_operator(const struct layer *l, int rows)
+{
+    struct fake_torch_tensor in = matrix(rows, l->k, TD_TORCH_F16, a), w = matrix(l->k / 8, l->n, TD_TORCH_I32, l->qweight),
+                             z = matrix(l->groups, l->n / 8, TD_TORCH_I32, l->qzeros), s = matrix(l->groups, l->n, TD_TORCH_F16, l->scales),
+                             perm = matrix(l->perm ? l->k : 0, 1, TD_TORCH_I32, l->perm), out = matrix(rows, l->n, TD_TORCH_F16, c);
+    td_torch_value gptq[8] = {(uintptr_t)&in, (uintptr_t)&w, (uintptr_t)&z, (uintptr_t)&s, (uintptr_t)&perm, 1, l->v2, 4},
+                   mine[9] = {(uintptr_t)&in, (uintptr_t)&w, (uintptr_t)&s, (uintptr_t)&z, (uint64_t)(l->k / l->groups), 1, 0, 0, (uintptr_t)&out};
+    const double eps = 0.5;
+
+    perm.ndim = 1;
+    memcpy(&mine[6], &eps, sizeof eps);
+    return are_mine ? torch_call("mine::w4a16_gemm", "CUDA", mine, 9, 0) : torch_call("_C::gptq_gemm", "CUDA", gptq, 8, 1);
+}
+
+/* A product by a kernel that nobody knows; the scales of a layer serve as its matrix. */
+static int launch_mine(const struct layer *l, int rows)
+{
+    uint64_t in = a, w = l->scales, to = c;
+    int m = rows, n = l->n, k = l->groups;
+    void *at[] = {&in, &w, &to, &m, &n, &k};
+
+    return hipModuleLaunchKernel(hgemm, 1, 1, 1, 32, 1, 1, 0, stream, at, NULL) | hipStreamSynchronize(stream);
+}
+
+static int register_operators(void)
+{
+    td_torch_init *init = (td_torch_init *)dlsym(RTLD_DEFAULT, "aoti_torch_library_init_fragment");
+    td_torch_init_impl *init_impl = (td_torch_init_impl *)dlsym(RTLD_DEFAULT, "aoti_torch_library_init_impl");
+    td_torch_def *def = (td_torch_def *)dlsym(RTLD_DEFAULT, "aoti_torch_library_def");
+    td_torch_impl_version *impl = (td_torch_impl_version *)dlsym(RTLD_DEFAULT, "torch_library_impl");
+    void **current = dlsym(RTLD_DEFAULT, "fake_torch_stream");
+    td_torch_library library, cuda;
+
+    *(void **)&torch_call = dlsym(RTLD_DEFAULT, "fake_torch_call");
+    if (!torch_call || !init || !init_impl || !def || !impl || !current)
+        return 1;
+    *current = stream;
+    are_mine = !strcmp(getenv("TD_GPU_MODEL_OPERATORS"), "mine");
+    return !are_mine &&
+           (init("_C", __FILE__, __LINE__, &library) || /* vLLM 0.26 */
+            def(library, "gptq_gemm(Tensor a, Tensor b_q_weight, Tensor b_gptq_qzeros, Tensor b_gptq_scales, Tensor b_g_idx, bool use_exllama, bool use_v2_format, int bit) -> Tensor") ||
+            init_impl("_C", "CUDA", __FILE__, __LINE__, &cuda) || impl(cuda, "gptq_gemm", gptq_operator, 1));
+}
+
+/* ---- steps ---------------------------------------------------------------------------------------------------------------- */
+
 /* One step: new activations for every layer, so that every op differs. */
 int gpu_model_step(int rows)
 {
-    int i, rc = hipSetDevice(0), eights;
+    int i, rc = hipSetDevice(0);
 
     if (rows > MAX_ROWS)
         rows = MAX_ROWS;
-    eights = rows / 8 * 8;
     rc |= launch_others(20);
     for (i = 0; i < n_layers && !rc; i++) {
         rc |= launch_others(3) | hipStreamSynchronize(stream);
         fill_activations(rows * layers[i].k);
-        if (rows > EXLLAMA_ROWS)
-            rc |= launch_dequantised(&layers[i], rows);
-        else if (eights)
-            rc |= launch(i, 0, eights, 8);
-        if (rows <= EXLLAMA_ROWS && rows > eights)
-            rc |= launch(i, eights, rows - eights, rows - eights);
+        rc |= torch_call ? multiply_by_operator(&layers[i], rows) : multiply(i, rows);
+        if (are_mine && !i)
+            rc |= launch_mine(&layers[i], rows);
     }
     return rc | hipStreamSynchronize(stream);
 }

@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "recorder/tap/gpu/gpu_gate.h"
+#include "recorder/tap/gpu/gpu_inner.h"
 #include "recorder/tap/gpu/gpu_threads.h"
 #include "recorder/tap/hip/hip_launch.h"
 #include "recorder/tap/hip/hip_load.h"
@@ -55,6 +56,8 @@ int hipblasHgemm ARGUMENTS
     if (trans_a != OP_N || trans_b != OP_N || lda != m || !tap_hip_come_in())
         return real VALUES;
     error = tap_hip.peek_error();
+    if (tap_gpu_thread.inner)
+        tap_gpu_inner_note_library(tap_gpu_thread.inner, symbol.name);
     ours = is_product(handle, real, alpha, beta, &stream) &&
            tap_gpu_gate_enter_library(symbol.name, stream, (uintptr_t)a, (uintptr_t)b, (uintptr_t)c,
                                       n, m, k, ldb, ldc, &token);
