@@ -46,6 +46,8 @@
 #             (faulty_torch), which must be caught (FORMS and MAX_OPS as above)
 #   awq       AWQ with zero points that differ, on vLLM's default kernel (Machete): recorded, named, run
 #             by provider torch and by cpu, with a fault in the operator (FORMS and MAX_OPS as above)
+#   awq-op    AWQ by vLLM's own operators for it (groups of 256): awq_gemm, and awq_dequantize with the product behind it;
+#             run by provider torch and by cpu, with a fault in each
 #   marlin-op, exllama-op: the same with --linear-backend marlin and exllama: act-order, one group (Marlin
 #             alone), 8 bits, biases, and the recorded launches on vLLM's own library
 #   moe       a mixture of 8 experts, 4 bits and float16 (FORMS=WORD, MAX_OPS=N as above; also
