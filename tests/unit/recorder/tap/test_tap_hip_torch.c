@@ -32,6 +32,8 @@ enum { N = 64, K = 64, GROUP = 32, M = 8 };
     "machete_mm(Tensor A, Tensor B, int b_type, ScalarType? out_type, Tensor? group_scales, Tensor? group_zeros, int? group_size, "    \
     "Tensor? channel_scales, Tensor? token_scales, str? schedule) -> Tensor"
 
+#define AWQ_SCHEMA "awq_gemm(Tensor _in_feats, Tensor _kernel, Tensor _scaling_factors, Tensor _zeros, SymInt split_k_iters) -> Tensor"
+
 #define MEMBER(name, member, args) int (*member) args;
 static struct { TD_HIP_SHARED(MEMBER) } hip;
 static fake_torch_call_fn *call;
@@ -65,7 +67,8 @@ static void mm(td_torch_value *stack, uint64_t n_args, uint64_t n_results)
 
     (void)n_results;
     c_tensor = (struct fake_torch_tensor){.ndim = 2, .sizes = {a->sizes[0], N}, .strides = {N, 1}, .dtype = TD_TORCH_F16, .device = 1, .data = (void *)dev_c};
-    launch((int)a->sizes[0]);
+    if (a->sizes[0])
+        launch((int)a->sizes[0]);
     memset(stack, 0, n_args * sizeof *stack);
     stack[0] = (uintptr_t)&c_tensor;
 }
@@ -79,6 +82,27 @@ static void multiply(int rows)
     td_torch_value stack[10] = {(uintptr_t)&a, (uintptr_t)&b, TD_GPU_VLLM_U4B8, 0, (uintptr_t)&scales_at, 0, (uintptr_t)&group, 0, 0, 0};
 
     assert_int_equal(call("_C::machete_mm", "CUDA", stack, 10, 1), 0);
+    assert_ptr_equal((void *)stack[0], &c_tensor);
+}
+
+/* awq_gemm, which has the product computed by the other operator. */
+static void awq(td_torch_value *stack, uint64_t n_args, uint64_t n_results)
+{
+    (void)n_results;
+    multiply((int)((const struct fake_torch_tensor *)stack[0])->sizes[0]);
+    memset(stack, 0, n_args * sizeof *stack);
+    stack[0] = (uintptr_t)&c_tensor;
+}
+
+static void multiply_by_awq(int rows)
+{
+    struct fake_torch_tensor a = {.ndim = 2, .sizes = {rows, K}, .strides = {K, 1}, .dtype = TD_TORCH_F16, .device = 1, .data = (void *)dev_a},
+                             w = {.ndim = 2, .sizes = {K, N / 8}, .strides = {N / 8, 1}, .dtype = TD_TORCH_I32, .device = 1, .data = (void *)qweight},
+                             s = {.ndim = 2, .sizes = {K / GROUP, N}, .strides = {N, 1}, .dtype = TD_TORCH_F16, .device = 1, .data = (void *)scales},
+                             z = {.ndim = 2, .sizes = {K / GROUP, N / 8}, .strides = {N / 8, 1}, .dtype = TD_TORCH_I32, .device = 1, .data = (void *)qzeros};
+    td_torch_value stack[5] = {(uintptr_t)&a, (uintptr_t)&w, (uintptr_t)&s, (uintptr_t)&z, 8};
+
+    assert_int_equal(call("_C::awq_gemm", "CUDA", stack, 5, 1), 0);
     assert_ptr_equal((void *)stack[0], &c_tensor);
 }
 
@@ -118,7 +142,8 @@ static bool register_operator(void)
     *current = stream;
     *(void **)&call = dlsym(torch, "fake_torch_call");
     return !aoti_torch_library_init_fragment("_C", __FILE__, __LINE__, &def) && !aoti_torch_library_def(def, SCHEMA) &&
-           !aoti_torch_library_init_impl("_C", "CUDA", __FILE__, __LINE__, &cuda) && !torch_library_impl(cuda, "machete_mm", mm, 1);
+           !aoti_torch_library_init_impl("_C", "CUDA", __FILE__, __LINE__, &cuda) && !torch_library_impl(cuda, "machete_mm", mm, 1) &&
+           !aoti_torch_library_def(def, AWQ_SCHEMA) && !torch_library_impl(cuda, "awq_gemm", awq, 1);
 }
 
 static uint64_t memory(size_t bytes, unsigned seed)
@@ -238,11 +263,48 @@ static void a_launch_outside_is_an_op_too(void **state)
     bench_close(&b);
 }
 
+/* A call of no rows computes nothing: it is no op, and none is missing. */
+static void an_empty_call_is_no_op(void **state)
+{
+    struct bench b;
+
+    (void)state;
+    arm(&b);
+    multiply(M);
+    multiply(0);
+    multiply(M);
+    disarm(&b);
+    assert_int_equal(b.n_ops, 2);
+    assert_int_equal(ledger(&b, "ops.seen"), 2);
+    check_op(&b, 1);
+    bench_close(&b);
+}
+
+/* An operator that has another one compute its product is one op, its own; both are counted. */
+static void an_operator_within_another_is_one_op(void **state)
+{
+    struct bench b;
+
+    (void)state;
+    arm(&b);
+    multiply_by_awq(M);
+    multiply_by_awq(M);
+    disarm(&b);
+    assert_int_equal(b.n_ops, 2);
+    assert_int_equal(ledger(&b, "ops.seen"), 2);
+    assert_string_equal(b.ops[0].impl.symbol, "_C::awq_gemm");
+    assert_string_equal(b.ops[1].impl.symbol, "_C::awq_gemm");
+    check_blob(&b, &b.ops[1].out, (void *)dev_c, M * N * 2);
+    bench_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_call_becomes_one_op),
         cmocka_unit_test(a_launch_outside_is_an_op_too),
+        cmocka_unit_test(an_empty_call_is_no_op),
+        cmocka_unit_test(an_operator_within_another_is_one_op),
     };
 
     return cmocka_run_group_tests(tests, setup, NULL);

@@ -18,6 +18,7 @@
 #include "recorder/tap/torch/torch_library.h"
 #include "recorder/tap/torch/torch_operators.h"
 #include "recorder/tap/torch/torch_product.h"
+#include "recorder/tap/torch/torch_trampolines.h"
 #include "tests/helpers/fake_torch.h"
 #include "fake_torch_lib.h"
 
@@ -921,6 +922,65 @@ static void test_calls_pass(void **state)
     bench_close(&bench);
 }
 
+static void other_mm(td_torch_value *stack, uint64_t n_args, uint64_t n_results)
+{
+    mm(stack, n_args, n_results);
+    stack[0] = 78;
+}
+
+/* A library that is loaded twice, or another one that takes an operator's place: as with torch the last one is called, and what an earlier
+ * one is called by is still its own function. A definition that comes again is not another one. */
+static void test_registered_twice(void **state)
+{
+    td_torch_library def[2], cuda[2];
+    td_torch_value stack[3];
+    struct tap_torch_operator *o;
+    const unsigned before = tap_torch_operator_count();
+    struct bench b;
+    int i, armed;
+
+    (void)state;
+    for (i = 0; i < 2; i++) {
+        assert_int_equal(aoti_torch_library_init_fragment("again", "f.cpp", 1, &def[i]), 0);
+        assert_int_equal(aoti_torch_library_def(def[i], "mm(Tensor a, Tensor? b, int n) -> Tensor"), 0);
+        assert_int_equal(aoti_torch_library_init_impl("again", "CUDA", "f.cpp", 2, &cuda[i]), 0);
+        assert_int_equal(torch_library_impl(cuda[i], "mm", i ? other_mm : mm, 1), 0);
+    }
+    assert_int_equal(tap_torch_operator_count() - before, 2);
+    assert_ptr_equal(atomic_load(&tap_torch_operator_at(before)->schema), atomic_load(&tap_torch_operator_at(before + 1)->schema));
+    o = find("again::mm", "CUDA");
+    assert_ptr_equal(o, tap_torch_operator_at(before + 1));
+    for (armed = 0; armed < 2; armed++) {
+        if (armed)
+            arm(&b);
+        for (i = 0; i < 2; i++) {      /* each by its own trampoline, as a dispatcher that kept the first one does */
+            td_torch_boxed *trampoline = tap_torch_trampoline(before + (unsigned)i);
+
+            stack[0] = (uintptr_t)&a, stack[1] = 0, stack[2] = 5;
+            trampoline(stack, 3, 1);
+            assert_int_equal(stack[0], i ? 78 : 77);
+        }
+        stack[0] = (uintptr_t)&a, stack[1] = 0, stack[2] = 5;
+        assert_int_equal(call("again::mm", "CUDA", stack, 3, 1), 0);
+        assert_int_equal(stack[0], 78);
+    }
+    disarm(&b);
+    assert_int_equal(atomic_load(&tap_torch_operator_at(before)->calls), 1);
+    assert_int_equal(atomic_load(&o->calls), 2);
+    {   /* in the fixture they are one operator */
+        const cJSON *all = td_json_get(td_json_get(td_fixture_manifest(b.fx), "tap"), "operators"), *one;
+        int n = 0;
+        int64_t calls_of = 0;
+
+        cJSON_ArrayForEach(one, all)
+            if (!strcmp(td_json_get_str(one, "name", ""), "again::mm"))
+                n++, calls_of += td_json_get_i64(one, "calls", 0);
+        assert_int_equal(n, 1);
+        assert_int_equal(calls_of, 3);
+    }
+    bench_close(&b);
+}
+
 /* What came of the calls stands in the manifest; an operator that was not called does not. */
 static void test_counts_reach_the_fixture(void **state)
 {
@@ -1067,6 +1127,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_registration),
         cmocka_unit_test(test_calls_pass),
         cmocka_unit_test(test_counts_reach_the_fixture),
+        cmocka_unit_test(test_registered_twice),
         cmocka_unit_test(test_odd_tensors),
         cmocka_unit_test(test_a_product),
         cmocka_unit_test(test_a_product_with_zeros),
