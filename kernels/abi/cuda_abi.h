@@ -250,9 +250,19 @@ enum { TD_CUDA_GRAPH_UPLOAD = 2, TD_CUDA_GRAPH_DEVICE_LAUNCH = 4 };
     X(cuGraphDestroy, graph_destroy, (void *graph)) \
     X(cuGraphExecDestroy, graph_exec_destroy, (void *exec))
 
+/* The kernels that a graph launches, by name, since CUDA 12.3. */
+#define TD_CUDA_NAMES(X) \
+    X(cuGraphNodeGetDependencies_v2, graph_dependencies, (void *node, void **nodes, \
+                                                          struct td_cuda_edge *edges, size_t *n)) \
+    X(cuGraphKernelNodeGetParams_v2, graph_kernel_params, (void *node, \
+                                                           struct td_cuda_kernel_node *what)) \
+    X(cuFuncGetName, func_name, (const char **name, void *function)) \
+    X(cuKernelGetName, kernel_name, (const char **name, void *kernel))
+
 /* Functions that an older driver lacks, or that the tap can do without: the members are NULL then. */
 #define TD_CUDA_TAP_OPTIONAL(X) \
     TD_CUDA_GRAPHS(X) \
+    TD_CUDA_NAMES(X) \
     TD_CUDA_CODE(X) \
     TD_CUDA_PRIMARY_RETAIN(X) \
     TD_CUDA_FUNC_PARAM_INFO(X) \

@@ -1,8 +1,9 @@
-/* cupti_abi.h - the part of CUPTI's binary interface that the tap uses: callbacks of the CUDA driver.
+/* cupti_abi.h - the part of CUPTI's binary interface that the tap uses: callbacks of the CUDA driver,
+ * and the times of kernels.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Declared here so that the tap builds without CUDA. Source: cupti_callbacks.h, cupti_result.h,
- * cupti_driver_cbid.h and generated_cuda_meta.h of CUDA 13.0; tests/e2e/055-cupti-abi compares
+ * Declared here so that the tap builds without CUDA. Source: cupti_callbacks.h, cupti_activity.h,
+ * cupti_result.h, cupti_driver_cbid.h and generated_cuda_meta.h of CUDA 13.0; tests/e2e/055-cupti-abi compares
  * where they are installed. A CUptiResult is an int, a subscriber a void *. */
 #ifndef TD_KERNELS_ABI_CUPTI_ABI_H
 #define TD_KERNELS_ABI_CUPTI_ABI_H
@@ -88,5 +89,38 @@ struct td_cupti_subscriber {           /* CUpti_SubscriberParams */
 #define TD_CUPTI_OPTIONAL(X) \
     X(cuptiSubscribe_v2, subscribe_v2, (void **subscriber, td_cupti_fn *callback, void *user, \
                                         struct td_cupti_subscriber *params))
+
+/* ---- times of kernels ------------------------------------------------------------------------ */
+
+enum { TD_CUPTI_KIND_KERNEL = 3, TD_CUPTI_KIND_CONCURRENT_KERNEL = 10, TD_CUPTI_FLUSH_FORCED = 1 };
+
+/* What CUpti_ActivityKernel3 to CUpti_ActivityKernel13 have in common, up to the name. The records of
+ * CUDA 12 and of 13.0 to 13.5 are among these; cuptiGetVersion() counts so for them. */
+struct td_cupti_kernel {
+    int kind;
+    uint8_t before[12];
+    uint64_t start, end;               /* ns; 0: not known */
+    uint8_t between[72];
+    const char *name;                  /* CUPTI's own, as the driver spells it */
+};
+enum { TD_CUPTI_VERSION_12_0 = 19, TD_CUPTI_VERSION_12_9 = 28, TD_CUPTI_VERSION_13_0 = 130000,
+       TD_CUPTI_VERSION_13_5 = 130599 };
+
+typedef void td_cupti_request_fn(uint8_t **buffer, size_t *bytes, size_t *most_records);
+typedef void td_cupti_complete_fn(void *context, uint32_t stream, uint8_t *buffer, size_t bytes,
+                                  size_t valid_bytes);
+
+/* In every CUPTI since CUDA 11; the members are NULL with a library that lacks them. */
+#define TD_CUPTI_TIMES(X) \
+    X(cuptiGetVersion, get_version, (uint32_t *version)) \
+    X(cuptiActivityRegisterCallbacks, register_buffers, (td_cupti_request_fn *request, \
+                                                         td_cupti_complete_fn *complete)) \
+    X(cuptiActivityEnable, activity_enable, (int kind)) \
+    X(cuptiActivityDisable, activity_disable, (int kind)) \
+    X(cuptiActivityFlushAll, activity_flush, (uint32_t how)) \
+    X(cuptiActivityGetNextRecord, activity_next, (uint8_t *buffer, size_t valid_bytes, \
+                                                  void **record)) \
+    X(cuptiActivityGetNumDroppedRecords, activity_lost, (void *context, uint32_t stream, \
+                                                         size_t *n))
 
 #endif

@@ -13,7 +13,7 @@ HELLO, ATTACH, ARM, DISARM, OK = 1, 2, 3, 4, 5
 
 def message(version, kind, generation=0):
     head = struct.pack("<6IQ6Iqq", MAGIC, version, kind, 0, 0, 0, 0, 0, generation, 0, 0, 0, 0, 0, os.getpid())
-    return head + bytes(256) + bytes(256) + bytes(256) + b"vllm".ljust(64, b"\0")
+    return head + bytes(256) + bytes(256) + bytes(256) + b"vllm".ljust(64, b"\0") + bytes(2 * 4 + 3 * 8 + 512)
 
 
 def record(kind, body):

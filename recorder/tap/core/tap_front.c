@@ -117,6 +117,46 @@ uint32_t tap_fronts_flight_mib(void)
     return mib;
 }
 
+/* The front that times kernels; NULL: there is none. */
+static const struct tap_front *times_front(void)
+{
+    FOR_EACH_FRONT(f)
+        if ((*f)->times_begin)
+            return *f;
+    return NULL;
+}
+
+static const char no_times[] = "no front here times the kernels of a GPU";
+
+const char *tap_fronts_times_begin(void)
+{
+    const struct tap_front *f = times_front();
+
+    return f ? f->times_begin() : no_times;
+}
+
+const char *tap_fronts_times_end(struct tap_msg *reply)
+{
+    const struct tap_front *f = times_front();
+
+    return f ? f->times_end(reply) : no_times;
+}
+
+const char *tap_fronts_times_get(uint32_t number, struct tap_msg *reply)
+{
+    const struct tap_front *f = times_front();
+
+    return f ? f->times_get(number, reply) : no_times;
+}
+
+void tap_fronts_times_drop(void)
+{
+    const struct tap_front *f = times_front();
+
+    if (f)
+        f->times_drop();
+}
+
 void tap_fronts_describe(struct tap_msg *greeting)
 {
     char library[TAP_TEXT], build[TAP_TEXT];

@@ -44,6 +44,13 @@ struct tap_front {
     /* Dump the flight recorder. Returns NULL: the dump has begun; else why not. */
     const char *(*dump_flight)(enum tap_dump_reason why);
     uint32_t (*flight_mib)(void);  /* size of the flight recorder's ring that there is; 0: none */
+    /* The share of kernels in a GPU's time (TIMES of tap_proto.h), while asleep. Each returns NULL, or
+     * why not. times_end closes the window if it is open still, and fills the numbers of its reply
+     * (NULL: it only closes); drop closes it and forgets what it holds. */
+    const char *(*times_begin)(void);
+    const char *(*times_end)(struct tap_msg *reply);
+    const char *(*times_get)(uint32_t number, struct tap_msg *reply);
+    void (*times_drop)(void);
 };
 
 /* Define a front: TAP_FRONT(td) = {.name = "td", .describe = describe}; and name it in
@@ -70,6 +77,11 @@ const char *tap_fronts_trouble(void); /* the first sentence, or NULL */
 void tap_fronts_forked(void);
 const char *tap_fronts_dump_flight(enum tap_dump_reason why);
 uint32_t tap_fronts_flight_mib(void);
+/* Of the one front that can. */
+const char *tap_fronts_times_begin(void);
+const char *tap_fronts_times_end(struct tap_msg *reply);
+const char *tap_fronts_times_get(uint32_t number, struct tap_msg *reply);
+void tap_fronts_times_drop(void);
 /* Fill the fields fronts, library and build of a greeting: names of all fronts that have seen
  * calls, and what the first of them knows of its library. */
 void tap_fronts_describe(struct tap_msg *greeting);

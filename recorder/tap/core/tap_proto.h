@@ -29,7 +29,7 @@
 #include "common/desc/weight_fingerprint.h"
 
 #define TAP_MAGIC 0x50415444u /* "DTAP" */
-#define TAP_VERSION 17u       /* both sides must be equal */
+#define TAP_VERSION 18u       /* both sides must be equal */
 #define TAP_PAGE 4096u
 #define TAP_MAX_RINGS 64u
 #define TAP_MIN_RING_BYTES (64u << 10)
@@ -48,7 +48,16 @@
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-enum tap_msg_type { TAP_GREETING = 1, TAP_ATTACH, TAP_ARM, TAP_DISARM, TAP_REPLY, TAP_DUMP, TAP_ROWS };
+enum tap_msg_type {
+    TAP_GREETING = 1,
+    TAP_ATTACH,
+    TAP_ARM,
+    TAP_DISARM,
+    TAP_REPLY,
+    TAP_DUMP,
+    TAP_ROWS,
+    TAP_TIMES
+};
 enum tap_status { TAP_OK = 0, TAP_BAD_VERSION, TAP_BUSY, TAP_REFUSED };
 
 /* One layout for all messages; fields that a type does not use are zero. The first two fields never
@@ -57,7 +66,8 @@ struct tap_msg {
     uint32_t magic, version;
     uint32_t type, status;         /* enum tap_msg_type, enum tap_status */
     uint32_t rings;                /* ATTACH: how many; the memory comes as SCM_RIGHTS */
-    uint32_t mode;                 /* ARM: enum tap_mode; DUMP: enum tap_dump_reason */
+    uint32_t mode;                 /* ARM: enum tap_mode; DUMP: enum tap_dump_reason; TIMES: enum
+                                    * tap_times_step; REPLY to TIMES GET: enum tap_seen */
     uint64_t ring_bytes;           /* ATTACH: of each ring; ROWS: of the text */
     uint32_t percent_ppm;          /* ARM, sampling: share of steps in millionths */
     uint32_t generation;           /* REPLY to ARM: number of this arm */
@@ -73,7 +83,25 @@ struct tap_msg {
     char build[TAP_TEXT];          /* and how its build describes itself; of the first front that
                                     * has seen calls */
     char fronts[TAP_FRONTS];       /* GREETING: names of all fronts that have, "ggml vllm" */
+    uint32_t number;               /* TIMES: BEGIN: ms; GET: which kernel, from 0; REPLY to END: how
+                                    * many kernels there are */
+    uint32_t lost;                 /* REPLY to END: launches whose times are not known */
+    uint64_t launches, time_ns;    /* REPLY to END: of all kernels; to GET: of this one */
+    uint64_t window_ns;            /* REPLY to END: how long the window was open */
+    char kernel[TD_OP_MAX_SYMBOL]; /* REPLY to GET: its name, cut where it is longer; "": all kernels
+                                    * for which there was no room */
 };
+
+/* The share of kernels in the GPU's time. A window is open from BEGIN for `number` ms, or to END. What
+ * it holds stays until the next BEGIN or ARM. Not while armed. */
+enum tap_times_step { TAP_TIMES_BEGIN = 1, TAP_TIMES_END, TAP_TIMES_GET };
+enum tap_seen {
+    TAP_SEEN_UNKNOWN,              /* nobody knows, or launches of both kinds have this name */
+    TAP_SEEN_RECORDED,             /* launched by what the tap records */
+    TAP_SEEN_NOT                   /* launched by what the tap does not read */
+};
+#define TAP_TIMES_KERNELS 257u     /* the most that END tells, with the one without a name */
+#define TAP_TIMES_MAX_MS 5000u
 
 enum tap_mode { TAP_MODE_SAMPLE = 1, TAP_MODE_ALL = 2 };
 enum tap_kinds { TAP_KINDS_GEMM = 0, TAP_KINDS_ALL = 1 };

@@ -23,6 +23,7 @@
 #include "recorder/tap/core/tap_rows.h"
 #include "recorder/tap/core/tap_socket.h"
 #include "recorder/tap/core/tap_time.h"
+#include "recorder/tap/core/tap_times.h"
 
 #define MAX_STARTS 4      /* a server that closes our descriptors gets the thread again so often */
 #define LAST_COPIES_MS 2000 /* for copies still on their way from a device at the end of an arm */
@@ -57,6 +58,7 @@ static const char *serve_arm(const struct tap_msg *m, const char **remark)
     if (m->kinds != TAP_KINDS_GEMM && m->kinds != TAP_KINDS_ALL)
         return "unknown choice of kinds";
     tap_disarm(TAP_ASLEEP_ASKED, LAST_COPIES_MS);
+    tap_times_drop();
     if (!tap_wait_idle(IDLE_WAIT_MS))
         return "a call that began in the last arm is still running";
     *remark = tap_arm(m);
@@ -98,6 +100,9 @@ static void serve_message(const struct tap_msg *m, int fd)
     case TAP_DUMP:
         why = m->mode && m->mode < TAP_DUMP_REASONS ? tap_fronts_dump_flight(m->mode)
                                                     : "unknown reason for a dump";
+        break;
+    case TAP_TIMES:
+        why = tap_times_serve(m, &r);
         break;
     default:
         why = "unknown message";
@@ -144,6 +149,7 @@ static void greet(void)
 static void drop_peer(void)
 {
     tap_disarm(TAP_ASLEEP_ASKED, 0);
+    tap_times_drop();
     while (!tap_ring_slots_are_idle())
         tap_sleep_ms(20); /* a thread of the server is still writing: the memory must stay */
     tap_memory_unmap();
@@ -159,7 +165,8 @@ static bool serve_once(void)
     struct pollfd p[2] = {{listener.fd, POLLIN, 0}, {peer.fd, POLLIN, 0}};
     bool armed = atomic_load(&tap_generation) != 0;
 
-    if (poll(p, 2, armed ? tap_fronts_tick_ms(2 * TAP_BEAT_MS) : -1) < 0 && errno != EINTR)
+    if (poll(p, 2, armed ? tap_fronts_tick_ms(2 * TAP_BEAT_MS) : tap_times_wait_ms(-1)) < 0 &&
+        errno != EINTR)
         return false;
     if (!tap_own_fd_is_ours(listener) || (peer.fd >= 0 && !tap_own_fd_is_ours(peer)))
         return false;
@@ -170,6 +177,7 @@ static bool serve_once(void)
     if (peer.fd >= 0)
         tap_check_heartbeat();
     tap_fronts_tick();
+    tap_times_tick();
     return true;
 }
 
@@ -195,6 +203,7 @@ static void *run(void *nothing)
 static void forked(void)
 {
     tap_fronts_forked();
+    tap_times_forget();
     atomic_store(&tap_generation, 0);
     tap_fronts_set_awake(true);
     tap_own_fd_close(&listener);

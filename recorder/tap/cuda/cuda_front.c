@@ -22,6 +22,7 @@
 #include "recorder/tap/cuda/cuda_graph_launch.h"
 #include "recorder/tap/cuda/cuda_graphs.h"
 #include "recorder/tap/cuda/cuda_load.h"
+#include "recorder/tap/cuda/cuda_times.h"
 #include "recorder/tap/cuda/cuda_twins.h"
 #include "recorder/tap/cuda/cupti_watch.h"
 #include "recorder/tap/gpu/flight_trigger.h"
@@ -210,6 +211,7 @@ static void forked(void)
     tap_cuda_graphs_forget();
     tap_cuda_twins_forget();
     tap_cuda_follow_forget();
+    tap_cuda_times_forget();
 }
 
 static const char *trouble(void)
@@ -247,6 +249,11 @@ static bool describe(char *library, char *build, size_t n)
     return true;
 }
 
+static const char *begin_times(void)
+{
+    return atomic_load(&injected) ? tap_cuda_times_begin() : "this process does not use CUDA";
+}
+
 TAP_FRONT(cuda) = {.name = "cuda",
                    .describe = describe,
                    .set_rows = tap_gpu_own_kernels_set,
@@ -257,7 +264,11 @@ TAP_FRONT(cuda) = {.name = "cuda",
                    .trouble = trouble,
                    .forked = forked,
                    .dump_flight = dump_flight,
-                   .flight_mib = flight_mib};
+                   .flight_mib = flight_mib,
+                   .times_begin = begin_times,
+                   .times_end = tap_cuda_times_end,
+                   .times_get = tap_cuda_times_get,
+                   .times_drop = tap_cuda_times_drop};
 
 bool tap_cuda_injected(void)
 {

@@ -25,6 +25,9 @@ struct tap_cuda_captured {
     /* What came after it in the capture depends on these; with twins (cuda_twins.h). */
     void *tail[TAP_CUDA_TAILS];
     unsigned n_tails;
+    /* The node before the call's own, NULL: they are the graph's first; if has_head. */
+    void *head;
+    bool has_head;
     _Atomic bool uncopyable;          /* no twin can copy its operands */
     bool joins;                       /* the launch before was of the same op */
     /* Not all launches of its op have slots: it is not recorded. */

@@ -124,6 +124,7 @@ static const char *load_cupti(void)
 #define FIND_CUPTI(name, member, args) *(void **)&tap_cupti.member = dlsym(h, #name);
     TD_CUPTI_NEEDED(FIND_CUPTI)
     TD_CUPTI_OPTIONAL(FIND_CUPTI)
+    TD_CUPTI_TIMES(FIND_CUPTI)
     return tap_cupti.subscribe && tap_cupti.enable && tap_cupti.unsubscribe
                ? NULL
                : "libcupti.so lacks its callback functions";

@@ -8,7 +8,10 @@
 
 #pragma GCC visibility push(hidden)
 
-struct tap_cuda_cupti { TD_CUPTI_NEEDED(TAP_GPU_MEMBER) TD_CUPTI_OPTIONAL(TAP_GPU_MEMBER) };
+struct tap_cuda_cupti {
+    TD_CUPTI_NEEDED(TAP_GPU_MEMBER) TD_CUPTI_OPTIONAL(TAP_GPU_MEMBER)
+    TD_CUPTI_TIMES(TAP_GPU_MEMBER)
+};
 extern struct tap_cuda_cupti tap_cupti;
 
 /* Fill tap_driver, once, at the process's start. Returns NULL, or the reason why not. */

@@ -39,10 +39,13 @@ bool tap_cuda_twin_keep(struct tap_cuda_plan *p, void *graph)
         return false;
     }
     p->nodes = tap_driver.graph_nodes(p->base, NULL, &nodes) ? 0 : nodes;
-    for (s = p->first; s; s = s->next)
+    for (s = p->first; s; s = s->next) {
+        if (s->head && tap_driver.graph_find_in_clone(&s->head, s->head, p->base))
+            s->has_head = false;
         for (i = 0; i < s->n_tails && !s->uncopyable; i++)
             if (tap_driver.graph_find_in_clone(&s->tail[i], s->tail[i], p->base))
                 s->uncopyable = true;
+    }
     return true;
 }
 

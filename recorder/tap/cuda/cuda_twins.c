@@ -93,6 +93,8 @@ static void capture_ends(const struct tap_gpu_capture_mark *mark, const struct t
         for (i = 0; i < t.n; i++)
             s->tail[i] = t.node[i];
         s->n_tails = (unsigned)t.n;
+        s->head = mark->n ? (void *)mark->node : NULL;
+        s->has_head = mark->n <= 1;
     } else if (s) {
         s->uncopyable = true;
     }

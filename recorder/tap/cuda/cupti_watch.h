@@ -17,7 +17,11 @@ typedef void tap_cupti_callback(void *user, int domain, uint32_t cbid, const voi
  * if graphs are watched. NULL: done, or done before; else why not, a sentence. */
 const char *tap_cupti_watch(tap_cupti_callback *callback);
 void tap_cupti_unwatch(void);
+/* Is the place the tap's? */
 bool tap_cupti_is_watching(void);
+/* Take the place and be called by nothing, so that no other profiler has it; tap_cupti_unwatch() gives
+ * it back. NULL: the tap has it, or had it before; else why not, a sentence. */
+const char *tap_cupti_hold(void);
 void tap_cupti_watch_forget(void);    /* in the child of a fork */
 
 #pragma GCC visibility pop

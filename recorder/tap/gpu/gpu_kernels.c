@@ -9,6 +9,7 @@
 #include "kernels/adapters/adapters.h"
 #include "recorder/tap/gpu/gpu_kernels.h"
 #include "recorder/tap/gpu/gpu_own_kernels.h"
+#include "recorder/tap/gpu/gpu_times.h"
 
 #define KERNELS 8192u                 /* launched in one arm */
 #define GRAPH_KERNELS 2048u           /* captured in graphs, in the life of the process */
@@ -53,12 +54,15 @@ static int read_params(void *handle, struct td_gpu_param *p)
     return n;
 }
 
-/* Fill in all but the handle; ready is set last. */
-static void describe_kernel(struct tap_gpu_kernel *k, void *handle, const char *symbol)
+/* Fill in all but the handle; ready is set last. symbol : "" for a name that was cut; name : as the
+ * driver gives it, NULL: not known */
+static void describe_kernel(struct tap_gpu_kernel *k, void *handle, const char *symbol,
+                            const char *name)
 {
     bool known = false, own;
 
     strcpy(k->symbol, symbol);
+    k->hash = name && *name ? tap_gpu_symbol_hash(name) : 0;
     if (symbol[0])
         td_gpu_adapter_find(k->symbol, NULL, 0, &known);
     own = symbol[0] && tap_gpu_own_kernel_is(symbol);
@@ -76,6 +80,7 @@ static void describe_kernel(struct tap_gpu_kernel *k, void *handle, const char *
 struct tap_gpu_kernel *tap_gpu_kernel_find(void *handle, const char *symbol)
 {
     unsigned i = (unsigned)(((uintptr_t)handle >> 4) * 0x9e3779b97f4a7c15u >> 40), tries;
+    const char *name = symbol;
 
     if (!symbol || strnlen(symbol, TAP_SYMBOL) == TAP_SYMBOL)
         symbol = "";                  /* a name that was cut is another name */
@@ -84,7 +89,7 @@ struct tap_gpu_kernel *tap_gpu_kernel_find(void *handle, const char *symbol)
         void *there = atomic_load_explicit(&k->handle, memory_order_acquire);
 
         if (!there && atomic_compare_exchange_strong(&k->handle, &there, handle)) {
-            describe_kernel(k, handle, symbol);
+            describe_kernel(k, handle, symbol, name);
             return k;
         }
         if (there == handle && !atomic_load_explicit(&k->ready, memory_order_acquire))
@@ -121,6 +126,7 @@ void tap_gpu_graph_kernels_forget(void)
 
 struct tap_gpu_kernel *tap_gpu_graph_kernel_find(void *handle, const char *symbol)
 {
+    const char *name = symbol;
     unsigned i;
 
     if (!symbol || strnlen(symbol, TAP_SYMBOL) == TAP_SYMBOL)
@@ -132,7 +138,7 @@ struct tap_gpu_kernel *tap_gpu_graph_kernel_find(void *handle, const char *symbo
     if (i == GRAPH_KERNELS)
         return NULL;
     atomic_store_explicit(&captured.table[i].handle, handle, memory_order_relaxed);
-    describe_kernel(&captured.table[i], handle, symbol);
+    describe_kernel(&captured.table[i], handle, symbol, name);
     captured.n++;
     return &captured.table[i];
 }

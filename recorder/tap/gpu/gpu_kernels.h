@@ -21,6 +21,7 @@ struct tap_gpu_kernel {
     const struct td_gpu_adapter *adapter; /* NULL: the tap cannot read this kernel's parameters */
     struct td_gpu_param params[TD_GPU_PARAMS];
     int n_params;
+    uint64_t hash;                    /* of the whole name (gpu_times.h); 0: not known */
     char symbol[TAP_SYMBOL];          /* "": not known, or too long */
 };
 

@@ -55,6 +55,20 @@ WORDS(cuGraphAddChildGraphNode_params, phGraphNode, hGraph) WORDS(cuGraphAddNode
 FIRST(cuGraphDestroy_params, hGraph) FIRST(cuGraphExecDestroy_params, hGraphExec) FIRST(cuGraphNodeSetEnabled_params, hGraphExec)
 FIRST(cuGraphExecKernelNodeSetParams_params, hGraphExec) FIRST(cuGraphExecKernelNodeSetParams_v2_params, hGraphExec) FIRST(cuGraphExecMemcpyNodeSetParams_params, hGraphExec)
 FIRST(cuGraphExecMemsetNodeSetParams_params, hGraphExec) FIRST(cuGraphExecChildGraphNodeSetParams_params, hGraphExec) FIRST(cuGraphExecNodeSetParams_params, hGraphExec)
+SAME(TD_CUPTI_KIND_KERNEL, CUPTI_ACTIVITY_KIND_KERNEL) SAME(TD_CUPTI_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL)
+SAME(TD_CUPTI_FLUSH_FORCED, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED)
+/* Each record of a kernel that a CUPTI of CUDA 12 or 13 may write, as far as these headers have it. */
+#define KERNEL(theirs) \
+    MEMBER(td_cupti_kernel, kind, theirs, kind) MEMBER(td_cupti_kernel, start, theirs, start) MEMBER(td_cupti_kernel, end, theirs, end) \
+    MEMBER(td_cupti_kernel, name, theirs, name) _Static_assert(sizeof(struct td_cupti_kernel) <= sizeof(theirs), #theirs);
+KERNEL(CUpti_ActivityKernel8) KERNEL(CUpti_ActivityKernel9)
+#if CUPTI_API_VERSION >= 130000
+KERNEL(CUpti_ActivityKernel10)
+#endif
+#if CUPTI_API_VERSION >= 130500
+KERNEL(CUpti_ActivityKernel11) KERNEL(CUpti_ActivityKernel12) KERNEL(CUpti_ActivityKernel13)
+#endif
+_Static_assert(CUPTI_API_VERSION >= TD_CUPTI_VERSION_12_0 && CUPTI_API_VERSION <= TD_CUPTI_VERSION_13_5, "no version that was looked at");
 /* Not yet in CUPTI 12: CUpti_SubscriberParams */
 #ifdef CUpti_SubscriberParams_STRUCT_SIZE
 SIZE(td_cupti_subscriber, CUpti_SubscriberParams) MEMBER(td_cupti_subscriber, name, CUpti_SubscriberParams, subscriberName)

@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -484,6 +485,11 @@ static size_t bytes_in_use(void)
     return fake.bytes_in_use;
 }
 
+static void on_ran(fake_cuda_ran_fn *fn)
+{
+    atomic_store(&fake.ran, fn);
+}
+
 static void reset(void)
 {
     get_ready();
@@ -499,7 +505,7 @@ static void reset(void)
 
 const struct fake_cuda_api *fake_cuda_api(void)
 {
-    static const struct fake_cuda_api api = {add_kernel, on_call, on_load, add_fault, use_thread, calls, calls_here, bytes_in_use, reset};
+    static const struct fake_cuda_api api = {add_kernel, on_call, on_load, add_fault, use_thread, calls, calls_here, bytes_in_use, reset, on_ran};
 
     return &api;
 }

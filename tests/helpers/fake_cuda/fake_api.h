@@ -69,6 +69,8 @@
     X(cuEventQuery, event_query, (void *event)) \
     X(cuEventElapsedTime_v2, event_elapsed_v2, (float *ms, void *from, void *to)) \
     TD_CUDA_GRAPHS(X) \
+    X(cuGraphNodeGetDependencies_v2, graph_dependencies, (void *node, void **nodes, struct td_cuda_edge *edges, size_t *n)) \
+    X(cuGraphKernelNodeGetParams_v2, graph_kernel_params, (void *node, struct td_cuda_kernel_node *what)) \
     X(cuGraphExecUpdate_v2, graph_exec_update, (void *exec, void *graph, void *info)) \
     X(cuGraphLaunch, graph_launch, (void *exec, void *stream)) \
     X(cuGraphLaunch_ptsz, graph_launch_ptsz, (void *exec, void *stream))

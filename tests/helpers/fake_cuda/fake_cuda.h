@@ -71,6 +71,9 @@ typedef void fake_cuda_hook_fn(const struct fake_cuda_call *call, void *user);
 /* A module was loaded: its image, as the driver got it. */
 typedef void fake_cuda_load_fn(void *context, const void *image, size_t bytes, uint32_t module_id, void *user);
 
+/* A kernel has run, of a stream or of a graph. Any thread, no lock held. */
+typedef void fake_cuda_ran_fn(const char *symbol);
+
 struct fake_cuda_api {
     void (*add_kernel)(const struct fake_cuda_kernel *kernel);   /* replaces a kernel of the same symbol */
     void (*on_call)(fake_cuda_hook_fn *fn, void *user);          /* fn NULL: remove. fn holds no lock and may call the driver */
@@ -81,6 +84,7 @@ struct fake_cuda_api {
     uint64_t (*calls_here)(void);                                /* calls of driver functions by this thread */
     size_t (*bytes_in_use)(void);                                /* device memory that is allocated or mapped */
     void (*reset)(void);                                         /* finish all work, forget faults, sticky errors, hooks and counts */
+    void (*on_ran)(fake_cuda_ran_fn *fn);                        /* fn NULL: remove */
 };
 /* The functions above; tests link the library or use dlsym. */
 const struct fake_cuda_api *fake_cuda_api(void);

@@ -321,10 +321,13 @@ int cuGraphGetNodes(void *graph, void **nodes, size_t *n)
     int rc = enter("cuGraphGetNodes", NEED_CONTEXT);
     const struct task *t = rc ? NULL : ((struct graph *)graph)->first;
 
-    if (!rc && nodes)
-        rc = TD_CUDA_INVALID_VALUE;    /* nobody asks for them */
-    for (*n = 0; t; t = t->next)
+    size_t most = nodes ? *n : 0;
+
+    for (*n = 0; t; t = t->next) {
+        if (*n < most)
+            nodes[*n] = (void *)t;
         ++*n;
+    }
     return leave(rc);
 }
 
@@ -350,6 +353,36 @@ int cuGraphNodeGetDependentNodes_v2(void *node, void **nodes, struct td_cuda_edg
     if (next && edges)
         edges[0] = plain;
     *n = next != NULL;
+    return leave(rc);
+}
+
+/* The one that comes before. */
+int cuGraphNodeGetDependencies_v2(void *node, void **nodes, struct td_cuda_edge *edges, size_t *n)
+{
+    int rc = enter("cuGraphNodeGetDependencies_v2", NEED_CONTEXT);
+    const struct graph *g = rc ? NULL : ((struct task *)node)->graph;
+    struct task *t = g && g->first != node ? g->first : NULL;
+
+    while (t && t->next != node)
+        t = t->next;
+    if (t && nodes)
+        nodes[0] = t;
+    if (t && edges)
+        edges[0] = plain;
+    *n = t != NULL;
+    return leave(rc);
+}
+
+int cuGraphKernelNodeGetParams_v2(void *node, struct td_cuda_kernel_node *what)
+{
+    int rc = enter("cuGraphKernelNodeGetParams_v2", NEED_CONTEXT);
+    struct task *t = node;
+
+    if (!rc && t->kind != TASK_KERNEL)
+        rc = TD_CUDA_INVALID_VALUE;
+    if (!rc)
+        *what = (struct td_cuda_kernel_node){.function = (void *)t->function, .shared_bytes = t->u.kernel.launch.shared_bytes,
+                                             .params = t->u.kernel.launch.params};
     return leave(rc);
 }
 

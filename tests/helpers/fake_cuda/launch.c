@@ -7,6 +7,7 @@
 #include "tests/helpers/fake_cuda/state.h"
 
 #include <setjmp.h>
+#include <stdatomic.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +48,7 @@ static void watch_faults(bool on)
     pthread_mutex_unlock(&handlers);
 }
 
-int kernel_run(struct task *t)
+static int run_kernel(struct task *t)
 {
     const struct fake_cuda_kernel *k = t->u.kernel.kernel;
     sigjmp_buf here;
@@ -64,6 +65,16 @@ int kernel_run(struct task *t)
     }
     in_kernel = NULL;
     watch_faults(false);
+    return rc;
+}
+
+int kernel_run(struct task *t)
+{
+    fake_cuda_ran_fn *ran = atomic_load(&fake.ran);
+    int rc = run_kernel(t);
+
+    if (ran && !rc)
+        ran(t->u.kernel.kernel->symbol);
     return rc;
 }
 
@@ -144,6 +155,7 @@ static int launch(const struct function *f, const struct td_cuda_launch_config *
     if (!fits(f, c) || !(t = kernel_task(f->kernel, c->grid, c->block, c->shared_bytes, params, extra)))
         return TD_CUDA_INVALID_VALUE;
     count_call(f->kernel->symbol);
+    t->function = f;
     return stream_issue(s, t);
 }
 

@@ -8,6 +8,7 @@
 #define TD_TESTS_HELPERS_FAKE_CUDA_STATE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "tests/helpers/fake_cuda/fake_api.h"
 #include "tests/helpers/fake_cuda/fake_cuda.h"
@@ -36,6 +37,8 @@ struct event;
 struct task {
     struct task *next;
     enum task_kind kind;
+    const struct graph *graph;       /* that it is a node of; NULL: none */
+    const void *function;            /* of a kernel: the handle that was launched */
     const struct task *cloned;       /* of a graph that was cloned: the node it is a copy of */
     union {
         struct { void *to; const void *from; size_t bytes; void *owned; } copy;            /* owned: copy of pageable bytes, freed with the task */
@@ -116,6 +119,7 @@ struct fake {
     size_t bytes_in_use;
     fake_cuda_hook_fn *hook; void *hook_user;
     fake_cuda_load_fn *load_hook; void *load_user;
+    fake_cuda_ran_fn *_Atomic ran;
     uint32_t correlations;
 };
 extern struct fake fake;

@@ -273,6 +273,7 @@ void graph_append(struct graph *g, struct task *t)
     else
         g->first = t;
     g->last = t;
+    t->graph = g;
 }
 
 bool any_capture(void)
