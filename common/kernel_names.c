@@ -52,6 +52,11 @@ bool td_kernel_is_gemm(const char *symbol)
            word_in(products, COUNT(products), symbol, n);
 }
 
+bool td_kernel_is_attention(const char *symbol)
+{
+    return word_in(attention, COUNT(attention), symbol, strlen(symbol));
+}
+
 /* ---- names ----------------------------------------------------------------------------------- */
 
 /* Read a length and so many letters at *p, and move *p behind them. Returns the letters, *n of

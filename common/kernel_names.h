@@ -11,6 +11,8 @@
  * weights. Kernels that torch compiles itself ("triton_...") do not count: their names list what
  * was fused. */
 bool td_kernel_is_gemm(const char *symbol);
+/* Does the name say attention? */
+bool td_kernel_is_attention(const char *symbol);
 /* Write a short name into out[n]. Of a mangled symbol these are the names without types and
  * arguments, "vllm::gptq::reconstruct_exllama_4bit_kernel"; where they do not show a product, also
  * the argument that does, "cutlass::device_kernel<GemmUniversal>". A name that does not fit ends in

@@ -24,7 +24,7 @@
 static struct {
     struct td_record_options o;
     struct td_arg_list headers, redact, redact_headers, show_headers;
-    const char *api, *scores, *launches;
+    const char *api, *scores, *launches, *gpu_time;
     bool tap_env, run, graphs;
 } given = {
     .o = {.server = "localhost:8000", .suite = "quick", .gemms = "auto", .repeat = 5,
@@ -32,6 +32,7 @@ static struct {
     .api = "auto",
     .scores = "on",
     .launches = "on",
+    .gpu_time = "on",
 };
 
 static const struct td_arg table[] = {
@@ -104,6 +105,9 @@ static const struct td_arg table[] = {
     {"launches", 0, TD_ARG_STR, &given.launches, "on|off",
      "of an NVIDIA GPU: off leaves CUPTI to a profiler, and records only what torch's operators and "
      "cuBLAS announce (default on)", 0, 0},
+    {"gpu-time", 0, TD_ARG_STR, &given.gpu_time, "on|off",
+     "of an NVIDIA GPU: after all other requests, time its kernels for half a second, and say how much of "
+     "that the recorded GEMMs take (default on; needs --launches on)", 0, 0},
     {"ring-mib", 0, TD_ARG_I64, &given.o.ring_mib, "MIB",
      "buffer between the tap and record: at least twice A and C of the largest op "
      "(default 16; for a GPU and llama.cpp 64, for a GPU with --gemms all 256)", 1, 1024},
@@ -230,6 +234,8 @@ static int check(struct td_record_options *o, struct td_error *err)
         rc = td_record_options_ops(o, err);
     if (!rc)
         rc = td_record_options_launches(given.launches, o, err);
+    if (!rc)
+        rc = td_record_options_gpu_time(given.gpu_time, o, err);
     if (!rc)
         rc = td_record_options_check(o, err);
     if (!rc)

@@ -19,6 +19,7 @@
 #include "format/unmatched.h"
 #include "recorder/recording.h"
 #include "recorder/recording_facts.h"
+#include "recorder/recording_gpu_time.h"
 #include "recorder/recording_state.h"
 #include "recorder/recording_tap.h"
 #include "recorder/send_requests.h"
@@ -222,7 +223,7 @@ static int send_scores(void *arg, const struct td_plan *plan, struct td_error *e
     return td_recording_send_plan(arg, plan, "scoring answers", err);
 }
 
-/* Have answers scored. The last requests of all: nobody knows what they cost this server. */
+/* Have answers scored. Nothing is timed after that: nobody knows what it costs this server. */
 static int score_phase(struct td_recording *r, struct td_error *err)
 {
     int rc;
@@ -252,6 +253,8 @@ static int run_phases(struct td_recording *r, struct td_error *err)
         td_tap_client_name_rows(r->client, r->tapped.x, r->tapped.n);
     if (!rc)
         rc = score_phase(r, err);
+    if (!rc)
+        rc = td_recording_gpu_time(r, err);
     if (!rc && r->server_gone) /* what came before is a recording all the same */
         td_log(TD_LOG_WARN, "record", "%s ended while it was recorded (%s)", r->opt->command[0],
                r->started.how);

@@ -90,6 +90,15 @@ int td_record_options_launches(const char *text, struct td_record_options *opt,
     return TD_OK;
 }
 
+int td_record_options_gpu_time(const char *text, struct td_record_options *opt,
+                               struct td_error *err)
+{
+    opt->no_gpu_time = !strcmp(text, "off");
+    if (strcmp(text, "on") && strcmp(text, "off"))
+        return td_fail(err, TD_EINVAL, "--gpu-time %s: give on or off", text);
+    return TD_OK;
+}
+
 /* A sample must not disturb the server. Who asks for all gets all, unless they name a budget. */
 static int64_t budget_of(const struct td_record_options *opt)
 {

@@ -25,6 +25,7 @@ struct td_record_options {
     double timeout_s, budget_mib;
     bool no_text, no_code, ignore_eos, weights_by_reference;
     bool allow_failures;          /* a recording with failed requests is a recording */
+    bool no_gpu_time;             /* do not time the kernels of a GPU (--gpu-time off) */
     bool dry_run;                 /* say what would be recorded, and record nothing */
     int64_t wait;                 /* while nothing listens yet: 0: no; TD_ARG_ALONE: as long as timeout_s;
                                      seconds */
@@ -44,6 +45,9 @@ struct td_record_options {
 int td_record_options_gemms(const char *text, struct td_record_options *opt, struct td_error *err);
 /* Read --launches, "on" or "off", into mode. TD_EINVAL. */
 int td_record_options_launches(const char *text, struct td_record_options *opt,
+                               struct td_error *err);
+/* Read --gpu-time, "on" or "off", into no_gpu_time. TD_EINVAL. */
+int td_record_options_gpu_time(const char *text, struct td_record_options *opt,
                                struct td_error *err);
 /* Read --scores, "on", "off" or a number, into scores. TD_EINVAL. */
 int td_record_options_scores(const char *text, struct td_record_options *opt, struct td_error *err);

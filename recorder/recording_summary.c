@@ -225,6 +225,30 @@ static void print_launches(const struct td_tap_client_state *ops, bool all, FILE
     print_graphs(ops, all, to);
 }
 
+/* What part of the GPU's time the recorded ops are. */
+static void print_gpu_time(const struct td_tap_client_gpu_time *t, FILE *to)
+{
+    const double all = (double)t->ns / 100;
+
+    if (t->why[0])
+        print_named(to, "gpu      the share of kernels in its time is not known: ", t->why, "\n");
+    if (!t->launches)
+        return;
+    fprintf(to,
+            "gpu      of its time in %lld ms, recorded ops are %.1f %%, attention %.1f %%, all else %.1f %% "
+            "(fixture show -a)\n",
+            (long long)(t->window_ns / 1000000), (double)t->recorded_ns / all,
+            (double)t->attention_ns / all,
+            (double)(t->ns - t->recorded_ns - t->attention_ns) / all);
+    if (t->unread[0])
+        print_named(to, "         multiply, and are not recorded: ", t->unread, "\n");
+    if (t->unknown[0])
+        print_named(to, "         multiply, and may be recorded or not: ", t->unknown, "\n");
+    if (t->lost)
+        fprintf(to, "         %lld launches more had no time: they are not in these shares\n",
+                (long long)t->lost);
+}
+
 static void print_operators(const struct td_tap_client_state *ops, FILE *to)
 {
     if (!ops->operators)
@@ -285,5 +309,6 @@ void td_recording_summary_print(struct td_recording_summary *s, size_t prompts,
     print_beside(ops, to);
     print_unknown_layouts(ops, to);
     print_launches(ops, all, to);
+    print_gpu_time(&ops->gpu_time, to);
     print_operators(ops, to);
 }

@@ -133,6 +133,28 @@ int td_recording_send_phase(struct td_recording *r, enum td_phase phase, int64_t
     return rc;
 }
 
+#define SOME 8
+
+int td_recording_send_some(struct td_recording *r, size_t n, int32_t tokens, int32_t repeat,
+                           struct td_error *err)
+{
+    struct td_prompt some[SOME];
+    struct td_suite part = {.name = r->suite.name, .prompts = some};
+    struct td_suite_sending how = {repeat, 1, (int32_t)r->opt->concurrency, TD_PHASE_WARMUP};
+    struct td_plan plan = TD_PLAN_INIT;
+    int rc;
+
+    for (; part.n < n && part.n < SOME && part.n < r->suite.n; part.n++) {
+        some[part.n] = r->suite.prompts[part.n];
+        some[part.n].max_tokens = tokens;
+    }
+    rc = td_suite_plan(&part, &r->server, &r->sampling, &how, &plan, err);
+    if (!rc)
+        rc = td_recording_send_plan(r, &plan, NULL, err);
+    td_plan_release(&plan);
+    return rc;
+}
+
 int td_recording_send_first(struct td_recording *r, enum td_phase phase, int32_t tokens,
                             struct td_error *err)
 {

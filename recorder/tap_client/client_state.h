@@ -12,6 +12,7 @@
 
 #include "model/identify/layer_index.h"
 #include "recorder/tap_client/flight_facts.h"
+#include "recorder/tap_client/gpu_shares.h"
 #include "recorder/tap_client/kernel_counts.h"
 #include "recorder/tap_client/layer_filter.h"
 #include "recorder/tap_client/operator_counts.h"
@@ -38,6 +39,7 @@ struct td_tap_client {
     int64_t next_op;
     struct client_kernels kernels;
     struct client_operators operators;
+    struct client_shares shares;
     struct td_layer_filter *filter;   /* NULL: all layers are wanted */
     bool nameless;                    /* the filter dropped ops because they have no name */
     struct client_flight flight;

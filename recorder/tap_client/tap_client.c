@@ -327,6 +327,34 @@ int td_tap_client_disarm(struct td_tap_client *c, struct td_error *err)
     return why.code ? td_fail(err, why.code, "%s", why.msg) : TD_OK;
 }
 
+bool td_tap_client_gpu_time_begin(struct td_tap_client *c, int ms)
+{
+    int i, opened = 0;
+
+    pthread_mutex_lock(&c->talk);
+    for (i = 0; i < c->n; i++) {
+        struct client_tap *tap = &c->tap[i];
+
+        tap->times = tap->alive && !tap->armed && strstr(tap->fronts, "cuda") &&
+                     client_shares_begin(&c->shares, tap, (uint32_t)ms);
+        opened += tap->times;
+    }
+    pthread_mutex_unlock(&c->talk);
+    return opened;
+}
+
+void td_tap_client_gpu_time_end(struct td_tap_client *c)
+{
+    int i;
+
+    pthread_mutex_lock(&c->talk);
+    for (i = 0; i < c->n; i++)
+        if (c->tap[i].times && c->tap[i].alive)
+            client_shares_end(&c->shares, &c->tap[i]);
+    client_shares_sort(&c->shares);
+    pthread_mutex_unlock(&c->talk);
+}
+
 void td_tap_client_name_rows(struct td_tap_client *c, struct td_rows_request *requests, size_t n)
 {
     if (!c)
@@ -359,6 +387,7 @@ static void write_rest(struct td_tap_client *c)
         td_writer_fact_str(c->opt.writer, "tap", "unseen", c->unseen);
     client_kernels_facts(&c->kernels, c->opt.writer);
     client_operators_facts(&c->operators, c->opt.writer);
+    client_shares_facts(&c->shares, c->opt.writer);
     client_images_store(c);
     client_flight_facts(&c->flight, c->mode.flight_mib, c->opt.writer);
 }
@@ -371,6 +400,7 @@ static void free_client(struct td_tap_client *c)
         release_tap(&c->tap[i]);
     client_kernels_release(&c->kernels);
     client_operators_release(&c->operators);
+    client_shares_release(&c->shares);
     td_layer_index_close(c->layers);
     td_layer_filter_free(c->filter);
     free(c->why_no_layers);
@@ -445,6 +475,7 @@ void td_tap_client_state(struct td_tap_client *c, struct td_tap_client_state *ou
     out->all_kinds = c->mode.all_kinds;
     client_kernels_state(&c->kernels, out);
     client_operators_state(&c->operators, out);
+    client_shares_state(&c->shares, &out->gpu_time);
     unlock(c);
 }
 

@@ -39,6 +39,12 @@ int td_tap_client_arm(struct td_tap_client *c, const struct td_tap_client_mode *
  * when a server is gone. */
 int td_tap_client_disarm(struct td_tap_client *c, struct td_error *err);
 
+/* Have the taps of an NVIDIA GPU time its kernels for ms from now on (5000 at most), while nothing is
+ * armed. False: none does; td_tap_client_state() says why, if there is one that could. */
+bool td_tap_client_gpu_time_begin(struct td_tap_client *c, int ms);
+/* End that, if ms are not over, and read what was measured. */
+void td_tap_client_gpu_time_end(struct td_tap_client *c);
+
 /* Name the rows of steps that came without names (step_rows.h), from the requests that there were,
  * and write these steps. Call it once, when disarmed. requests : are sorted. c NULL is allowed. */
 void td_tap_client_name_rows(struct td_tap_client *c, struct td_rows_request *requests, size_t n);

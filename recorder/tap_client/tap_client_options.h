@@ -70,6 +70,19 @@ struct td_tap_client_mode {
                                    only matrix products */
 };
 
+/* How long a GPU was at work in its kernels in a window in which nothing was recorded or timed. */
+struct td_tap_client_gpu_time {
+    bool asked;                 /* a window was asked for */
+    char why[320];              /* why a process has none; "": all have */
+    int64_t launches, ns, window_ns; /* of all kernels; how long the window was open */
+    int64_t lost;               /* launches without a time */
+    int64_t recorded_ns;        /* of ns: in kernels whose name only recorded ops launch */
+    int64_t attention_ns;       /* in others that are attention by their names */
+    char unread[300];           /* kernels that multiply by their names and that no recorded op
+                                   launches, with their shares: "fused_moe_kernel 3.1 %, ..." */
+    char unknown[300];          /* the same of those of which it is not known */
+};
+
 /* Counts of the recording so far. */
 struct td_tap_client_state {
     int processes, alive;       /* connected at open; still there */
@@ -100,6 +113,7 @@ struct td_tap_client_state {
     int64_t operators, operator_calls; /* of torch, those that are not recorded: how many were
                                           called, and how often all were */
     char most_called[128];      /* "_C::machete_mm": of these operators the one called most */
+    struct td_tap_client_gpu_time gpu_time;
     char other[80];             /* the most launched of gemms_other: a short name
                                    (kernel_names.h) */
 };

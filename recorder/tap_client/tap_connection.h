@@ -43,6 +43,7 @@ struct client_tap {
                                          not tell */
     int fd, code_fd;                  /* the socket; the library, -1: it could not be opened */
     bool alive;
+    bool times;                       /* it has a window of times (gpu_shares.h) */
     uint32_t armed;                   /* the generation that we armed, 0: none */
     struct tap_shared *shared;
     uint32_t rings;

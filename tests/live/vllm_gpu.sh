@@ -25,6 +25,8 @@
 #             answers the same
 #   open      after model: MINUTES=30 of an open server at vLLM's defaults with changing load, arms,
 #             disarms and kills of the recorder: answers, memory and speed stay
+#   gpu-time  vLLM's default: the share of kernels in the GPU's time, by record's window; in one server,
+#             whose answers and speed must be those of before
 #   nodes     after model: cost of the copies in graphs, between two servers (ROUNDS pairs; SAME=1:
 #             equal servers)
 #   flight    the model of overflow, 0.1 % of its GEMMs sampled: record --flight must name the first

@@ -44,6 +44,33 @@ stage_open() {
     end_server
 }
 
+# The share of kernels in the GPU's time, at vLLM's defaults, in one server: a recording without the
+# window, two with it, one without. The window must not change the answers, nor the speed that comes
+# after it (compare the lines "timed" of the first and the last).
+stage_gpu-time() {
+    local n window
+    [ -e "$WORK/model-gpu-time" ] || "$PYTHON" "$HERE/random_gptq.py" "$WORK/model-gpu-time" || { wrong "gpu-time: no model"; return; }
+    rm -rf "$WORK"/gpu-time-[1-4]
+    TAP=1 serve gpu-time model-gpu-time || return
+    for n in 1 2 3 4; do
+        window=on
+        case $n in 1 | 4) window=off ;; esac
+        "$BIN/record" --server "127.0.0.1:$PORT" -o "$WORK/gpu-time-$n" --suite "$SUITE" -n "$TOKENS" --checkpoint "$WORK/model-gpu-time" --gpu-time $window >"$WORK/gpu-time-$n.record.txt" 2>&1 ||
+            wrong "gpu-time-$n: record: exit $?"
+        say "gpu-time-$n: window $window"
+        grep -E '^(timed|ops|gpu|kernels| )|warning' "$WORK/gpu-time-$n.record.txt" | tee -a "$WORK/table.txt"
+    done
+    kill -0 "$server" 2>/dev/null || wrong "gpu-time: the server is gone"
+    end_server
+    "$BIN/fixture" show -a "$WORK/gpu-time-3" | sed -n "/^GPU's time/,/^\$/p" | tee -a "$WORK/table.txt"
+    "$PYTHON" - "$WORK/gpu-time-3/manifest.json" <<'LOOK' || wrong "gpu-time: no kernel of a recorded op has a share"
+import json, sys
+t = json.load(open(sys.argv[1]))["tap"]["gpu_time"]
+sys.exit(not any(k["seen"] == "recorded" and k["ms"] > 0 for k in t["kernels"]))
+LOOK
+    expect 0 gpu-time-answers differ "$WORK/gpu-time-1" "$WORK/gpu-time-4" --lanes tokens,collapse
+}
+
 # What the copies in graphs cost: two servers side by side, asked in turn.
 stage_nodes() {
     need model4 model || return
