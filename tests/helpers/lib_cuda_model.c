@@ -18,6 +18,8 @@
  *                           gptq_gemm: by that operator, with the weights as vLLM has them for it;
  *                           scaled: by FP8 and INT8 (scaled_operators.h); awq: by AWQ's (awq_operators.h);
  *                           mine: by those of lib_own_operators.so, which must be loaded too
+ *   TD_GPU_MODEL_MOVED    after the third step the repacked weights are copied elsewhere, as by a server that
+ *                         wakes from its sleep
  *   TD_GPU_MODEL_CUDART   graphs are captured and launched through libcudart.so.13, as torch does
  *   TD_GPU_MODEL_BESIDE   with operators of torch: also those that stand beside products (beside_operators.h)
  *   TD_GPU_MODEL_DEVICE   number of the device, for a rank of a tensor-parallel server
@@ -576,11 +578,32 @@ static int register_operators(void)
 
 /* ---- steps --------------------------------------------------------------------------------------------------------------- */
 
+/* The server's weights, where they were, are gone. */
+static int move_weights(void)
+{
+    int i;
+
+    for (i = 0; i < n_layers; i++) {
+        struct layer *l = &layers[i];
+        const size_t bytes = (size_t)(l->k / 8 * l->n) * 4;
+        const uint64_t to = upload((const void *)l->qweight, bytes);
+
+        if (!to)
+            return 1;
+        memset((void *)l->qweight, 0xee, bytes);
+        l->qweight = to;
+    }
+    return 0;
+}
+
 /* One step: new activations for every layer, so that every op differs. */
 int gpu_model_step(int rows)
 {
+    static int steps;
     int i, rc = cu.ctx_set_current(context), graph;
 
+    if (getenv("TD_GPU_MODEL_MOVED") && steps++ == 3)
+        rc |= cu.stream_synchronize(stream) | move_weights();
     if (rows > MAX_ROWS)
         rows = MAX_ROWS;
     if (!rc && (graph = step_in_graph(rows)) >= 0)
