@@ -28,6 +28,7 @@ BIN, SAN = os.environ["BIN"], os.environ.get("SAN", "")
 PROGRAMS = os.environ.get("PROGRAMS", "record replay").split()
 TIMEOUT = {"quick": 20, "slow": 2, "drip": 1, "big": 60, "long": 60, "bytes": 20}
 WIDTH = {"quick": 8, "slow": 16, "drip": 32, "big": 1, "long": 1, "bytes": 64}
+SECONDS = "1800" if SAN else "300"  # a server ends by itself after that
 MEMORY_MIB = int(os.environ.get("MEMORY_MIB", "1000"))  # of one program, whatever a server sends
 failures, cases, memory_mib = [], 0, 0
 
@@ -39,7 +40,7 @@ def fail(what, *words):
 
 class Server:
     def __init__(self, *options):
-        self.proc = subprocess.Popen([sys.executable, HERE + "/server.py", *options], stdout=subprocess.PIPE, text=True)
+        self.proc = subprocess.Popen([sys.executable, HERE + "/server.py", "--seconds", SECONDS, *options], stdout=subprocess.PIPE, text=True)
         self.elsewhere = self.proc.stdout.readline().split()[1]
         self.url = self.proc.stdout.readline().split("//")[1].strip()
 
