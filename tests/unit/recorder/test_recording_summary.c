@@ -121,9 +121,34 @@ static void medians_of_a_long_recording(void **state)
     td_recording_summary_release(&f);
 }
 
+static void shares_of_the_gpu_s_time(void **state)
+{
+    struct td_tap_client_state some = {.processes = 1, .ops_kept = 7, .steps_kept = 2};
+    struct td_tap_client_gpu_time *t = &some.gpu_time;
+
+    (void)state;
+    expect(&some, "gpu ", false);
+    t->asked = true;
+    strcpy(t->why, "a profiler is there");
+    expect(&some, "gpu      the share of kernels in its time is not known: a profiler is there\n", true);
+    expect(&some, "recorded ops are", false);
+    t->why[0] = '\0';
+    t->launches = 9, t->ns = 1000, t->window_ns = 501000000, t->recorded_ns = 920, t->attention_ns = 50;
+    expect(&some, "gpu      of its time in 501 ms, recorded ops are 92.0 %, attention 5.0 %, all else 3.0 % (fixture show -a)\n", true);
+    expect(&some, "multiply", false);
+    expect(&some, "had no time", false);
+    strcpy(t->unread, "fused_moe_kernel 3.0 %");
+    strcpy(t->unknown, "some_gemm 1.0 %");
+    t->lost = 4;
+    expect(&some, "         multiply, and are not recorded: fused_moe_kernel 3.0 %\n", true);
+    expect(&some, "         multiply, and may be recorded or not: some_gemm 1.0 %\n", true);
+    expect(&some, "         4 launches more had no time", true);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_missing_is_said_with_the_next_step), cmocka_unit_test(medians_of_a_long_recording)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_missing_is_said_with_the_next_step), cmocka_unit_test(medians_of_a_long_recording),
+                                       cmocka_unit_test(shares_of_the_gpu_s_time)};
 
     return cmocka_run_group_tests_name("recording_summary", tests, NULL, NULL);
 }
