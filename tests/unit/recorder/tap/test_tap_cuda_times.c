@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "twin_server.h"
+#include "kernels/abi/cublaslt_abi.h"
 #include "recorder/tap/core/tap_times.h"
 
 #define MANY 160000                    /* records: more than all buffers hold */
@@ -213,6 +214,39 @@ static void nodes_of_products_are_recorded(void **state)
     assert_int_equal(cudaGraphExecDestroy(exec), 0);
 }
 
+/* In place of cuBLAS's one kernel: another one before it. */
+static int two_kernels(void *h, const void *desc, const void *alpha, const void *a, const void *a_layout, const void *b, const void *b_layout, const void *beta, const void *c,
+                       const void *c_layout, void *d, const void *d_layout, const void *algorithm, void *workspace, size_t workspace_bytes, void *stream)
+{
+    int m = 1, n = K, k = K;
+    uint64_t from = buffer[0], by = w[0], to = buffer[1];
+    void *at[] = {&from, &by, &to, &m, &n, &k};
+
+    (void)h, (void)desc, (void)alpha, (void)a, (void)a_layout, (void)b, (void)b_layout, (void)beta, (void)c, (void)c_layout, (void)d, (void)d_layout;
+    (void)algorithm, (void)workspace, (void)workspace_bytes, (void)stream;
+    launch_other(capture_stream);
+    return cu.launch(gpu_kernel(FAKE_LINEAR), 1, 1, 1, 32, 1, 1, 0, capture_stream, at, NULL);
+}
+
+/* All kernels of a product's call are its own. */
+static void nodes_before_the_last_are_recorded(void **state)
+{
+    int(**lt) TD_CUBLASLT_MATMUL_ARGS = dlsym(RTLD_DEFAULT, "fake_cublas_lt");
+    void *exec;
+
+    (void)state;
+    assert_non_null(lt);
+    *lt = two_kernels;
+    exec = capture(2);
+    *lt = NULL;
+    begin();
+    step(exec, 1);
+    end();
+    expect(FAKE_LINEAR, TWIN_LAYERS, 1000 * TWIN_LAYERS, TAP_SEEN_RECORDED);
+    expect(FAKE_OTHER, TWIN_LAYERS, 1000 * TWIN_LAYERS, TAP_SEEN_RECORDED);
+    assert_int_equal(cudaGraphExecDestroy(exec), 0);
+}
+
 /* The kernel of a product is launched elsewhere in a graph by something that is none: nobody knows whose time it is. */
 static void a_name_of_both_is_unknown(void **state)
 {
@@ -380,6 +414,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_full_table_has_a_rest),
         cmocka_unit_test(what_finds_no_buffer_is_lost),
         cmocka_unit_test(nodes_of_products_are_recorded),
+        cmocka_unit_test(nodes_before_the_last_are_recorded),
         cmocka_unit_test(a_name_of_both_is_unknown),
         cmocka_unit_test(launches_of_the_last_arm_tell),
         cmocka_unit_test(a_profiler_keeps_its_place),
