@@ -8,6 +8,7 @@
 #include "recorder/tap/gpu/flight_trigger.h"
 #include "recorder/tap/gpu/gpu_decide.h"
 #include "recorder/tap/gpu/gpu_gate.h"
+#include "recorder/tap/gpu/gpu_last_w.h"
 #include "recorder/tap/gpu/gpu_queue.h"
 #include "recorder/tap/gpu/gpu_record.h"
 #include "recorder/tap/gpu/gpu_steps.h"
@@ -31,15 +32,7 @@ static struct {
     struct tap_gpu_steps steps;
     struct tap_gpu_last_launch last;
     bool woken;                       /* from a rest, and no GEMM has come since */
-    /* The last launch, or call, that only dequantised W, for a library to multiply with. */
-    struct {
-        _Atomic uint64_t w;           /* address of that W; 0: none */
-        bool called;                  /* it was a call: that no product is seen is counted */
-        uint64_t others;              /* launches by then: any later one may have written there */
-        const struct tap_gpu_kernel *kernel;
-        struct tap_gpu_launch launch;
-        struct td_gpu_work work;
-    } dequant;
+    struct tap_gpu_last_w dequant;
     /* What stands for the library's call between its enter and leave. */
     struct tap_gpu_launch library_call;
 } gate;
@@ -105,22 +98,25 @@ static void put_boundary(void)
         memset(&gate.last, 0, sizeof gate.last);
 }
 
+static uint64_t others(void)
+{
+    return atomic_load_explicit(&gate.others, memory_order_relaxed);
+}
+
 /* ---- what becomes of a GEMM ------------------------------------------------------------------ */
 
 /* The first GEMM after a rest, with no other launch before it: it may be the rest of one whose
  * first rows were not seen. */
 static bool is_rest_of_gemm(void)
 {
-    return gate.woken && atomic_load_explicit(&gate.others, memory_order_relaxed) ==
-                             gate.steps.finder.others_before;
+    return gate.woken && others() == gate.steps.finder.others_before;
 }
 
 /* A GEMM comes that does not go on with the one before; it may begin a step. */
 static void note_step(const struct td_gpu_work *w, bool can_copy)
 {
     if (!is_rest_of_gemm())
-        tap_gpu_steps_note(&gate.steps, w,
-                           atomic_load_explicit(&gate.others, memory_order_relaxed), can_copy);
+        tap_gpu_steps_note(&gate.steps, w, others(), can_copy);
     gate.woken = false;
 }
 
@@ -162,25 +158,6 @@ static bool enter_gemm(const struct tap_gpu_launch *l, const struct tap_gpu_kern
     return gate.last.recorded || in_flight_ring;
 }
 
-static void keep_w(const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k,
-                   const struct td_gpu_work *w, bool called)
-{
-    gate.dequant.w = tap_gpu_gemm_output(w)->address;
-    gate.dequant.called = called;
-    gate.dequant.others = atomic_load_explicit(&gate.others, memory_order_relaxed);
-    gate.dequant.kernel = k;
-    gate.dequant.launch = *l;
-    gate.dequant.work = *w;
-}
-
-/* Another GEMM comes: W has had its product, or was multiplied with in a way that is not read. */
-static void forget_w(void)
-{
-    if (gate.dequant.w && gate.dequant.called)
-        tap_count(TAP_OPS_UNREADABLE, 1, 0);
-    gate.dequant.w = 0;
-}
-
 /* A launch that only dequantises W is half a GEMM: the library's call, the other half, finds it
  * here. */
 static bool enter_launch(const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k)
@@ -191,10 +168,10 @@ static bool enter_launch(const struct tap_gpu_launch *l, const struct tap_gpu_ke
         tap_count(TAP_OPS_FAILED, 1, 0);
         return false;
     }
-    forget_w();
+    tap_gpu_last_w_forget(&gate.dequant);
     if (tap_gpu_gemm_operand(&w, TD_GPU_IN))
         return enter_gemm(l, k, &w, NULL);
-    keep_w(l, k, &w, false);
+    tap_gpu_last_w_keep(&gate.dequant, l, k, &w, false, others());
     return false;
 }
 
@@ -240,18 +217,10 @@ void tap_gpu_gate_made_w(const struct tap_gpu_launch *l, const struct tap_gpu_ke
         return;
     }
     if (atomic_load(&gate.open)) {
-        forget_w();
-        keep_w(l, k, w, true);
+        tap_gpu_last_w_forget(&gate.dequant);
+        tap_gpu_last_w_keep(&gate.dequant, l, k, w, true, others());
     }
     atomic_store_explicit(&gate.owner, 0, memory_order_release);
-}
-
-/* Nothing was launched since W was dequantised, and the library's call goes where that launch
- * went. */
-static bool is_next(void *stream)
-{
-    return gate.dequant.launch.stream == stream &&
-           gate.dequant.others == atomic_load_explicit(&gate.others, memory_order_relaxed);
 }
 
 bool tap_gpu_gate_enter_library(const char *function, void *stream, uint64_t w, uint64_t a,
@@ -268,7 +237,8 @@ bool tap_gpu_gate_enter_library(const char *function, void *stream, uint64_t w, 
             tap_count(TAP_OPS_THREADS, 1, 0);
         return false;                 /* its kernels are counted by name */
     }
-    found = atomic_load(&gate.open) && w && w == gate.dequant.w && is_next(stream) &&
+    found = atomic_load(&gate.open) && w && w == gate.dequant.w &&
+            tap_gpu_last_w_is_next(&gate.dequant, stream, others()) &&
             tap_gpu_gemm_by_library(&gate.dequant.work, a, c, m, n, k, lda, ldc, &work);
     if (found) {
         gate.library_call = gate.dequant.launch;
@@ -300,7 +270,7 @@ uint64_t tap_gpu_gate_enter_work(const struct tap_gpu_launch *l, const struct ta
         tap_count(TAP_OPS_THREADS, 1, 0);
         return 0;
     }
-    forget_w();
+    tap_gpu_last_w_forget(&gate.dequant);
     if (atomic_load(&gate.open) && enter_gemm(l, k, w, NULL))
         token = ++gate.tokens;
     atomic_store_explicit(&gate.owner, token, memory_order_release);
@@ -521,7 +491,7 @@ void tap_gpu_gate_close(void)
         if (tap_now() > until)
             /* A thread stands in the driver: what it copied last stays where it is. */
             return;
-    forget_w();
+    tap_gpu_last_w_forget(&gate.dequant);
     if (context && gate.steps.boundary_due)
         put_boundary();
     tap_flight_ring_close();

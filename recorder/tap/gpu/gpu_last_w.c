@@ -1,0 +1,28 @@
+/* gpu_last_w.c - the W that was dequantised last, for a library to multiply with.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "recorder/tap/core/tap.h"
+#include "recorder/tap/gpu/gpu_last_w.h"
+
+void tap_gpu_last_w_keep(struct tap_gpu_last_w *last, const struct tap_gpu_launch *l,
+                         const struct tap_gpu_kernel *k, const struct td_gpu_work *w, bool called,
+                         uint64_t others)
+{
+    last->w = tap_gpu_gemm_output(w)->address;
+    last->called = called;
+    last->others = others;
+    last->kernel = k;
+    last->launch = *l;
+    last->work = *w;
+}
+
+void tap_gpu_last_w_forget(struct tap_gpu_last_w *last)
+{
+    if (last->w && last->called)
+        tap_count(TAP_OPS_UNREADABLE, 1, 0);
+    last->w = 0;
+}
+
+bool tap_gpu_last_w_is_next(const struct tap_gpu_last_w *last, const void *stream, uint64_t others)
+{
+    return last->launch.stream == stream && last->others == others;
+}
