@@ -158,11 +158,12 @@ static bool are_within(const struct tap_cuda_plan *p, const struct tap_gpu_step_
     return true;
 }
 
-/* Nothing is added to a graph that is launched. */
+/* Once, unless more is captured into the graph afterwards. */
 static void sum_up(struct tap_cuda_plan *p)
 {
     const struct tap_cuda_captured *s;
 
+    p->sum.n = p->sum.bytes = p->sum.later = p->sum.second = 0;
     for (s = p->first; s; s = s->next) {
         if (s->left_out)
             continue;

@@ -210,6 +210,7 @@ void tap_cuda_plan_nest(struct tap_cuda_plan *p, const struct tap_cuda_plan *inn
 {
     struct tap_cuda_captured *s;
 
+    p->sum.known = p->sum.asked = false;
     for (s = p->first; s; s = s->next) {
         p->left += !s->left_out && !s->joins;
         leave_launch_out(p, s);
@@ -238,6 +239,7 @@ struct tap_cuda_captured *tap_cuda_plan_add(struct tap_cuda_plan *p, const struc
     uint64_t bytes = tap_gpu_gemm_slot_offset(w, w->n_op);
     struct tap_cuda_captured *s = NULL;
 
+    p->sum.known = p->sum.asked = false; /* a graph that was launched may get more */
     if (tap_gpu_gemm_weights(w) != p->weights)
         p->weights = tap_gpu_gemm_weights(w), p->op = NULL, p->op_left = false;
     if (!p->op_left && !p->nested && tap_gpu_gemm_operand(w, TD_GPU_IN) && p->used <= arena_bytes &&

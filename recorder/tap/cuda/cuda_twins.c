@@ -184,16 +184,21 @@ static bool want(struct tap_cuda_plan *p)
     return ready;
 }
 
+/* A thread launches a twin, or reads what it copied. With the plans' lock held. */
+static bool under_way;
+
 /* The twin, until leave_twin(): it stays, and so does what it copied; NULL: it is gone meanwhile, or
- * another thread launches it. Two graphs that were instantiated of one have one twin, and no two
- * threads may launch an executable graph at the same time. */
+ * another thread launches one. All twins copy to the same memory: a second one, launched on the same
+ * stream before the first thread has had it copied, would overwrite that. And two graphs that were
+ * instantiated of one have one twin, which no two threads may launch at the same time. */
 static void *enter_twin(struct tap_cuda_graph_launch *l)
 {
     void *twin;
 
     tap_cuda_follow_lock();
-    twin = l->plan->launching ? NULL : l->plan->twin;
+    twin = under_way ? NULL : l->plan->twin;
     if (twin) {
+        under_way = true;
         l->plan->launching++;
         l->plan->users++;
         l->arena = tap_cuda_twin_arena(&l->bytes);
@@ -206,6 +211,7 @@ static void *enter_twin(struct tap_cuda_graph_launch *l)
 static void leave_twin(struct tap_cuda_plan *p, bool refused)
 {
     tap_cuda_follow_lock();
+    under_way = false;
     p->launching--;
     p->refused_ns = refused ? p->launched_ns : 0;
     tap_cuda_twin_launched(p);
@@ -225,14 +231,16 @@ static void *choose(struct tap_cuda_graph_launch *l, void *exec)
 }
 
 /* By a twin if `runs` is one. One that is refused must not show in the thread's last error, by which
- * servers check their launches: that is taken back, and where one is there already, no twin runs. */
+ * servers check their launches: that is taken back, and where one is there already, no twin runs.
+ *   e : errno for the launch */
 static int launch_chosen(void **runs, void *exec, void *stream, const struct tap_cuda_launcher *by,
-                         bool *refused)
+                         int e, bool *refused)
 {
     int rc;
 
     *refused = false;
     if (*runs != exec && !by->last_error(by->caller, false)) {
+        errno = e;
         rc = by->launch(*runs, stream);
         if (!rc)
             return 0;
@@ -240,10 +248,11 @@ static int launch_chosen(void **runs, void *exec, void *stream, const struct tap
         *refused = true;
     }
     *runs = exec;
+    errno = e;
     return by->launch(exec, stream);
 }
 
-/* Inside the tap. */
+/* Inside the tap. errno is as the launch left it, whatever the tap calls before and after it. */
 static int launch_followed(void *exec, void *stream, const struct tap_cuda_launcher *by)
 {
     struct tap_cuda_graph_launch l = {.stream = stream, .by_twins = true};
@@ -251,13 +260,14 @@ static int launch_followed(void *exec, void *stream, const struct tap_cuda_launc
     bool own = tap_gpu_set_own_calls(true);
     void *twin, *runs;
     bool refused;
-    int rc;
+    int e = errno, rc;
 
     tap_cuda_graph_launch_begin(&l, exec);
     tap_count(TAP_GRAPHS, 1, 0);
     tap_gpu_gate_note_other();
     twin = runs = choose(&l, exec);
-    rc = launch_chosen(&runs, exec, stream, by, &refused);
+    rc = launch_chosen(&runs, exec, stream, by, e, &refused);
+    e = errno;
     if (runs == exec)
         l.bytes = 0;                  /* its operands were not copied */
     p = l.plan;
@@ -265,6 +275,7 @@ static int launch_followed(void *exec, void *stream, const struct tap_cuda_launc
     if (twin != exec)
         leave_twin(p, refused);
     tap_gpu_set_own_calls(own);
+    errno = e;
     return rc;
 }
 
@@ -276,16 +287,15 @@ int tap_cuda_twins_launch(void *exec, void *stream, const struct tap_cuda_launch
      * function is not counted, and a twin must not become part of the server's graph. */
     if ((tap_gpu_captures_any() || tap_armed()) && tap_gpu_stream_is_capturing(stream)) {
         tap_cuda_graph_launch_note(exec, stream); /* a graph in a graph */
+        errno = e;
         return by->launch(exec, stream);
     }
+    errno = e;
     tap_cuda_graph_recent_note(exec);
     if (!tap_armed() || !tap_gpu_come_in())
         return by->launch(exec, stream);
-    errno = e;
     rc = launch_followed(exec, stream, by);
-    e = errno;
     tap_gpu_go_out();
-    errno = e;
     return rc;
 }
 
@@ -343,6 +353,7 @@ void tap_cuda_twins_disarm(void)
 void tap_cuda_twins_forget(void)
 {
     atomic_store(&on, false);
+    under_way = false;
     tap_gpu_captures_follow(NULL);
     tap_cuda_plans_on_free(NULL);
     tap_cuda_twin_stock_forget();

@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "twin_server.h"
 
+#include <errno.h>
 #include <pthread.h>
 
 #include "recorder/tap/gpu/gpu_driver.h"
@@ -57,6 +58,123 @@ static void a_twin_is_launched_by_one_thread(void **state)
     bench_close(&b);
     cudaGraphExecDestroy(exec[0]);
     cudaGraphExecDestroy(exec[1]);
+}
+
+static void *other_exec;
+
+static void *launch_other(void *result)
+{
+    cu.ctx_set_current(gpu_context);
+    *(int *)result = cudaGraphLaunch(other_exec, gpu_stream);
+    return NULL;
+}
+
+static void another_thread_launches(void)
+{
+    pthread_t other;
+    int rc = -1;
+
+    assert_int_equal(pthread_create(&other, NULL, launch_other, &rc), 0);
+    pthread_join(other, NULL);
+    assert_int_equal(rc, 0);
+}
+
+/* A thread launches a graph; before it is back another one launches another graph on the same stream, whose twin copies to the same memory. */
+static void what_a_twin_copied_stays(void **state)
+{
+    void *exec = capture(4);
+    struct bench b;
+
+    (void)state;
+    other_exec = capture(4);
+    arm(&b, TAP_MODE_ALL);
+    step(exec, 1);
+    step(other_exec, 1);
+    tap_front_cuda.tick();
+    assert_true(step(exec, 2));
+    assert_true(step(other_exec, 3));
+    *behind = another_thread_launches;
+    step(exec, 4);
+    assert_null(*behind);
+    assert_true(step(other_exec, 5));  /* as ever after that */
+    disarm(&b);
+    assert_int_equal(b.n_ops, 4 * TWIN_LAYERS);
+    check_ops(&b, 2 * TWIN_LAYERS, 4, 4);
+    check_ops(&b, 3 * TWIN_LAYERS, 4, 5);
+    assert_int_equal(ledger(&b, "ops.dropped.graph"), 3 * TWIN_LAYERS); /* of the first launches, and of the other thread's */
+    bench_close(&b);
+    cudaGraphExecDestroy(exec);
+    cudaGraphExecDestroy(other_exec);
+}
+
+static int (*real_context_id)(void *context, unsigned long long *id);
+static int (*real_copy)(uint64_t to, uint64_t from, size_t bytes, void *stream);
+
+static int copy_with_errno(uint64_t to, uint64_t from, size_t bytes, void *stream)
+{
+    errno = EAGAIN;
+    return real_copy(to, from, bytes, stream);
+}
+
+static int context_with_errno(void *context, unsigned long long *id)
+{
+    errno = EAGAIN;
+    return real_context_id(context, id);
+}
+
+/* The driver may set errno where the tap calls it, and the server does not. */
+static void errno_is_the_servers(void **state)
+{
+    void *exec = capture(4);
+    struct bench b;
+
+    (void)state;
+    arm(&b, TAP_MODE_ALL);
+    step(exec, 1);
+    tap_front_cuda.tick();
+    assert_true(step(exec, 2));
+    real_copy = tap_driver.copy_on_device, real_context_id = tap_driver.context_id;
+    tap_driver.copy_on_device = copy_with_errno, tap_driver.context_id = context_with_errno;
+    errno = ERANGE;
+    assert_int_equal(cudaGraphLaunch(exec, gpu_stream), 0);
+    assert_int_equal(errno, ERANGE);
+    tap_driver.copy_on_device = real_copy, tap_driver.context_id = real_context_id;
+    disarm(&b);
+    assert_int_equal(b.n_ops, 2 * TWIN_LAYERS);
+    bench_close(&b);
+    cudaGraphExecDestroy(exec);
+}
+
+static int refuse_clone(void **clone, void *graph)
+{
+    (void)clone, (void)graph;
+    return OUT_OF_MEMORY;
+}
+
+/* A graph that has no twin is launched; later more is captured into it. */
+static void what_is_captured_later_is_counted(void **state)
+{
+    int (*clone)(void **clone, void *graph) = tap_driver.graph_clone;
+    void *graph = capture_graph(4), *exec;
+    struct bench b;
+
+    (void)state;
+    tap_driver.graph_clone = refuse_clone;
+    assert_int_equal(cudaGraphInstantiateWithFlags(&exec, graph, 1), 0);
+    arm(&b, TAP_MODE_ALL);
+    step(exec, 1);
+    cudaGraphExecDestroy(exec);
+    assert_int_equal(cudaStreamBeginCaptureToGraph(capture_stream, graph, NULL, NULL, 0, 0), 0);
+    layer_on(capture_stream, 1, 4);
+    assert_int_equal(cudaStreamEndCapture(capture_stream, &graph), 0);
+    assert_int_equal(cudaGraphInstantiateWithFlags(&exec, graph, 1), 0);
+    step(exec, 2);
+    disarm(&b);
+    tap_driver.graph_clone = clone;
+    assert_int_equal(ledger(&b, "ops.seen"), 2 * TWIN_LAYERS + 1);
+    bench_close(&b);
+    assert_int_equal(cudaGraphDestroy(graph), 0);
+    cudaGraphExecDestroy(exec);
 }
 
 /* A capture that was begun past libcudart: a twin within it would write to memory of the tap's for as long as the server keeps its graph. */
@@ -326,6 +444,9 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_twin_is_launched_by_one_thread),
+        cmocka_unit_test(what_a_twin_copied_stays),
+        cmocka_unit_test(errno_is_the_servers),
+        cmocka_unit_test(what_is_captured_later_is_counted),
         cmocka_unit_test(a_twin_is_no_part_of_a_graph),
         cmocka_unit_test(another_device_has_no_twin),
         cmocka_unit_test(a_node_may_be_added_to_a_capture),
