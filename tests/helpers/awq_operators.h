@@ -4,7 +4,7 @@
  *
  * Few rows go to awq_gemm, others (AWQ_ROWS, vLLM has 256) to awq_dequantize and cublasGemmEx, as torch.matmul asks it. An
  * address of the device is one of the host here; operators compute at once. TD_GPU_MODEL_UNREAD: such products are scaled,
- * as none of a layer is. */
+ * as none of a layer is; "again": then other floats come to lie where W lay, and are multiplied with as W would be. */
 #ifndef TD_TESTS_HELPERS_AWQ_OPERATORS_H
 #define TD_TESTS_HELPERS_AWQ_OPERATORS_H
 
@@ -117,7 +117,8 @@ static inline void awq_gemm_operator(td_torch_value *stack, uint64_t n_args, uin
 /* A [rows, k] at a by the layer, into c. w: room for the floats of W. handle: of cuBLAS. */
 static inline int awq_multiply(const struct awq_layer *l, int rows, uint16_t *a, uint16_t *c, uint16_t *w, void *handle, fake_torch_call_fn *call)
 {
-    const float one = getenv("TD_GPU_MODEL_UNREAD") ? 2 : 1, zero = 0;
+    const char *unread = getenv("TD_GPU_MODEL_UNREAD");
+    const float factor = unread ? 2 : 1, one = 1, zero = 0;
     struct fake_torch_tensor t[4] = {{.ndim = 2, .sizes = {rows, l->k}, .dtype = TD_TORCH_F16, .data = a},
                                      {.ndim = 2, .sizes = {l->k, l->n / 8}, .dtype = TD_TORCH_I32, .data = l->w},
                                      {.ndim = 2, .sizes = {l->groups, l->n}, .dtype = TD_TORCH_F16, .data = l->scales},
@@ -136,7 +137,12 @@ static inline int awq_multiply(const struct awq_layer *l, int rows, uint16_t *a,
     }
     awq_result = w;
     rc = call("_C::awq_dequantize", "CUDA", floats, 6, 1) ||
-         cublasGemmEx(handle, 0, 0, l->n, rows, l->k, &one, w, 2, l->n, a, 2, l->k, &zero, c, 2, l->n, 68, 99);
+         cublasGemmEx(handle, 0, 0, l->n, rows, l->k, &factor, w, 2, l->n, a, 2, l->k, &zero, c, 2, l->n, 68, 99);
+    if (unread && !strcmp(unread, "again")) {
+        for (i = 0; i < l->n * l->k; i++)
+            w[i] = 0x2000;
+        rc = rc || cublasGemmEx(handle, 0, 0, l->n, rows, l->k, &one, w, 2, l->n, a, 2, l->k, &zero, c, 2, l->n, 68, 99);
+    }
     free((void *)floats[0]);
     return rc;
 }

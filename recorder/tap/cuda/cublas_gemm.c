@@ -166,12 +166,15 @@ int cublasGemmEx(void *handle, int trans_a, int trans_b, int m, int n, int k, co
                                           (uintptr_t)c, n, m, k, ldb, ldc, &token);
         tap_gpu_go_out();
         errno = e;
+        if (!ours)
+            tap_gpu_note_call();
         before = tap_gpu_set_in_library_call(ours);
         rc = real(handle, trans_a, trans_b, m, n, k, alpha, a, a_type, lda, b, b_type, ldb, beta, c,
                   c_type, ldc, compute, algorithm);
         leave_library(token, before, rc == 0);
         return rc;
     }
+    tap_gpu_note_call();
     if (!tap_armed() || !tap_cublas_linear_wanted() ||
         !is_linear(trans_a, trans_b, m, n, k, a_type, lda, b_type, c_type, compute) ||
         !tap_gpu_come_in())

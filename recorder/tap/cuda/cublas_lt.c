@@ -239,6 +239,7 @@ int cublasLtMatmul TD_CUBLASLT_MATMUL_ARGS
     bool before;
 
     errno = e;
+    tap_gpu_note_call();
     if (!real)
         return FAILED;
     if (tap_gpu_captures_any() && tap_cublas_linear_wanted() && !tap_gpu_thread.in_library_call &&

@@ -316,7 +316,7 @@ bool tap_gpu_gate_enter_graph(struct tap_gpu_graph *g)
         tap_count(TAP_OPS_THREADS, g->n, g->bytes);
         return false;
     }
-    gate.dequant.w = 0;
+    tap_gpu_last_w_forget(&gate.dequant);
     memset(&gate.last, 0, sizeof gate.last); /* they join no launch */
     g->slots = (struct tap_gpu_slots){.stream = g->stream, .t_ns = tap_now()};
     g->asked = g->recorded;
@@ -444,7 +444,7 @@ void tap_gpu_gate_abandon(void)
 /* What is half seen is no op, and what comes belongs to no step until one begins. */
 static void interrupt_step(void)
 {
-    gate.dequant.w = 0;
+    tap_gpu_last_w_forget(&gate.dequant);
     memset(&gate.last, 0, sizeof gate.last);
     tap_gpu_steps_interrupt(&gate.steps, atomic_load(&gate.others));
 }

@@ -1,6 +1,5 @@
 /* gpu_last_w.c - the W that was dequantised last, for a library to multiply with.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "recorder/tap/core/tap.h"
 #include "recorder/tap/gpu/gpu_last_w.h"
 
 void tap_gpu_last_w_keep(struct tap_gpu_last_w *last, const struct tap_gpu_launch *l,
@@ -10,6 +9,8 @@ void tap_gpu_last_w_keep(struct tap_gpu_last_w *last, const struct tap_gpu_launc
     last->w = tap_gpu_gemm_output(w)->address;
     last->called = called;
     last->others = others;
+    last->thread = &tap_gpu_thread;
+    last->calls = tap_gpu_thread.calls;
     last->kernel = k;
     last->launch = *l;
     last->work = *w;
@@ -24,5 +25,7 @@ void tap_gpu_last_w_forget(struct tap_gpu_last_w *last)
 
 bool tap_gpu_last_w_is_next(const struct tap_gpu_last_w *last, const void *stream, uint64_t others)
 {
-    return last->launch.stream == stream && last->others == others;
+    return last->launch.stream == stream && last->others == others &&
+           (!last->called ||
+            (last->thread == &tap_gpu_thread && last->calls == tap_gpu_thread.calls));
 }

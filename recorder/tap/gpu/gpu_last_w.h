@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "recorder/tap/gpu/gpu_gemm.h"
+#include "recorder/tap/gpu/gpu_threads.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -18,6 +19,9 @@ struct tap_gpu_last_w {
     _Atomic uint64_t w;               /* address of that W; 0: none */
     bool called;                      /* it was a call: that no product is seen is counted */
     uint64_t others;                  /* launches by then: any later one may have written there */
+    /* Of a call: its thread, and that thread's calls by then. Launches may be nobody's to see. */
+    const struct tap_gpu_thread *thread;
+    uint64_t calls;
     const struct tap_gpu_kernel *kernel;
     struct tap_gpu_launch launch;
     struct td_gpu_work work;
@@ -28,7 +32,8 @@ void tap_gpu_last_w_keep(struct tap_gpu_last_w *last, const struct tap_gpu_launc
                          uint64_t others);
 /* Another GEMM comes: W has had its product, or was multiplied with in a way that is not read. */
 void tap_gpu_last_w_forget(struct tap_gpu_last_w *last);
-/* Nothing was launched since W was dequantised, and the library's call goes where that launch went. */
+/* Nothing was launched since W was dequantised, nor called by its thread, and the library's call goes
+ * where that launch went. */
 bool tap_gpu_last_w_is_next(const struct tap_gpu_last_w *last, const void *stream, uint64_t others);
 
 #pragma GCC visibility pop

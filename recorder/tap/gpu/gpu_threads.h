@@ -19,7 +19,7 @@ struct td_gpu_work;
 bool tap_gpu_come_in(void);
 void tap_gpu_go_out(void);
 
-/* What the launches of this thread are. Both flags are the thread's own; each function sets one and
+/* What the launches of this thread are. Both flags are the thread's own; each function that sets one
  * returns the value before it. */
 struct tap_gpu_thread {
     /* The tap itself calls the driver: no callback looks at such a call. */
@@ -29,6 +29,8 @@ struct tap_gpu_thread {
     /* Not NULL: the call that computes *inner_of is recorded as one, and its launches are noted. */
     struct tap_gpu_inner *inner;
     const struct td_gpu_work *inner_of;
+    /* Operators and products of libraries that this thread called, as far as the tap stands before them. */
+    uint64_t calls;
 };
 /* Initial-exec: the tap is loaded at the program's start, so the first use allocates nothing. */
 extern __thread __attribute__((tls_model("initial-exec"))) struct tap_gpu_thread tap_gpu_thread;
@@ -38,6 +40,10 @@ static inline bool tap_gpu_set_own_calls(bool on)
 
     tap_gpu_thread.own_calls = on;
     return before;
+}
+static inline void tap_gpu_note_call(void)
+{
+    tap_gpu_thread.calls++;
 }
 /* Mark this thread's launches as internal to a library GEMM: they are counted by name, but not
  * recorded. */

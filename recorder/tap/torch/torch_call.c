@@ -271,6 +271,7 @@ void tap_torch_call(unsigned place, td_torch_value *stack, uint64_t n_args, uint
     }
     if (is_awake)
         note(o, stack, n_args);
+    tap_gpu_note_call();
     m = meaning_of(o, n_args, n_results);
     if (m && m->row->does == TAP_TORCH_REPACKS)
         call_repack(o, m, stack, n_args, n_results);

@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "recorder/tap/gpu/gpu_driver.h"
+#include "recorder/tap/gpu/gpu_gate.h"
 
 enum { OUT_OF_MEMORY = 2 };
 
@@ -141,6 +142,28 @@ static void errno_is_the_servers(void **state)
     tap_driver.copy_on_device = real_copy, tap_driver.context_id = real_context_id;
     disarm(&b);
     assert_int_equal(b.n_ops, 2 * TWIN_LAYERS);
+    bench_close(&b);
+    cudaGraphExecDestroy(exec);
+}
+
+/* W was written as floats, and the next that comes is a graph: its product was not read. */
+static void a_w_before_a_graph_is_counted(void **state)
+{
+    static const struct td_gpu_adapter adapter = {.family = "maker", .kind = "gptq_gemm", .layout = "awq"};
+    static struct tap_gpu_kernel kernel = {.adapter = &adapter};
+    const struct tap_gpu_launch l = {.stream = gpu_stream, .context = gpu_context};
+    struct td_gpu_work made = {.adapter = &adapter, .n = K, .k = K, .n_op = 1, .op = {{.dtype = "F16", .use = TD_GPU_OUT, .address = buffer[0]}}};
+    void *exec = capture(4);
+    struct bench b;
+
+    (void)state;
+    arm(&b, TAP_MODE_ALL);
+    step(exec, 1);
+    tap_gpu_gate_made_w(&l, &kernel, &made);
+    step(exec, 2);
+    step(exec, 3);
+    disarm(&b);
+    assert_int_equal(ledger(&b, "ops.dropped.unreadable"), 1);
     bench_close(&b);
     cudaGraphExecDestroy(exec);
 }
@@ -446,6 +469,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_twin_is_launched_by_one_thread),
         cmocka_unit_test(what_a_twin_copied_stays),
         cmocka_unit_test(errno_is_the_servers),
+        cmocka_unit_test(a_w_before_a_graph_is_counted),
         cmocka_unit_test(what_is_captured_later_is_counted),
         cmocka_unit_test(a_twin_is_no_part_of_a_graph),
         cmocka_unit_test(another_device_has_no_twin),
