@@ -2,17 +2,22 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * TD_FAIL_PROGRAM  the program that is meant, by its short name; its children run untouched
+ * TD_FAIL_CALLER   instead: any process that has this library, "libx.so", and of its calls only those that the library itself
+ *                  makes, told by the address to which they return; "!libx.so": only those that the rest of the process makes
  * TD_FAIL_CALL     NAME:N: the N-th call of NAME (from 1) fails; N+: this one and all later ones
  * TD_FAIL_ERRNO    what errno then is (default: what the function's row says)
- * TD_FAIL_COUNTS   file that gets a line "NAME COUNT" for each function when the program ends
+ * TD_FAIL_COUNTS   file of the counts: rows of a name (24 bytes) and a number (8 bytes), the last one of the calls that failed.
+ *                  All processes of a run count in it together, and the N-th call is the N-th of them all
  *
  * Calls inside the C library do not come by here: fopen is a function of its own. */
 #include <dlfcn.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -24,6 +29,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -75,10 +81,23 @@
     X(poll, ENOMEM, -1, int, (struct pollfd *p, nfds_t n, int ms), (p, n, ms)) \
     X(fwrite, ENOSPC, 0, size_t, (const void *p, size_t n, size_t m, FILE *f), (p, n, m, f)) \
     X(fflush, ENOSPC, EOF, int, (FILE *f), (f)) \
-    X(strdup, ENOMEM, NULL, char *, (const char *s), (s))
+    X(strdup, ENOMEM, NULL, char *, (const char *s), (s)) \
+    X(accept4, EMFILE, -1, int, (int fd, struct sockaddr *a, socklen_t *n, int flags), (fd, a, n, flags)) \
+    X(bind, EADDRINUSE, -1, int, (int fd, const struct sockaddr *a, socklen_t n), (fd, a, n)) \
+    X(listen, EADDRINUSE, -1, int, (int fd, int n), (fd, n)) \
+    X(send, EPIPE, -1, ssize_t, (int fd, const void *p, size_t n, int flags), (fd, p, n, flags)) \
+    X(getsockopt, ENOBUFS, -1, int, (int fd, int level, int name, void *p, socklen_t *n), (fd, level, name, p, n)) \
+    X(lstat, EIO, -1, int, (const char *p, struct stat *s), (p, s)) \
+    X(chmod, EPERM, -1, int, (const char *p, mode_t m), (p, m)) \
+    X(madvise, EINVAL, -1, int, (void *p, size_t n, int advice), (p, n, advice)) \
+    X(fread, EIO, 0, size_t, (void *p, size_t n, size_t m, FILE *f), (p, n, m, f)) \
+    X(readdir, EIO, NULL, struct dirent *, (DIR *d), (d)) \
+    X(sem_init, ENOSPC, -1, int, (sem_t *s, int shared, unsigned n), (s, shared, n)) \
+    X(pthread_key_create, EAGAIN, EAGAIN, int, (pthread_key_t *key, void (*end)(void *)), (key, end)) \
+    X(dlopen, ENOMEM, NULL, void *, (const char *p, int flags), (p, flags))
 
-/* pthread_create returns its error, and open has three parameters at times. */
-#define OTHERS(X) X(pthread_create) X(open) X(openat)
+/* pthread_create returns its error; open and fcntl have three parameters at times. */
+#define OTHERS(X) X(pthread_create) X(open) X(openat) X(fcntl)
 
 #define ONE(name, ...) CALL_##name,
 enum call { FUNCTIONS(ONE) OTHERS(ONE) N_CALLS };
@@ -87,20 +106,60 @@ enum call { FUNCTIONS(ONE) OTHERS(ONE) N_CALLS };
 static const char *const NAME[N_CALLS] = {FUNCTIONS(ONE) OTHERS(ONE)};
 #undef ONE
 
-static atomic_long count[N_CALLS];
+/* The last row: how many calls failed. */
+struct row { char name[24]; atomic_long n; };
+static struct row own_rows[N_CALLS + 1], *rows = own_rows;
 static int victim = -1, victim_errno;
 static long victim_at;
-static bool victim_goes_on, counting;
-static const char *counts_file;
+static bool victim_goes_on, counting, ready;
+static const char *caller;             /* TD_FAIL_CALLER without its "!" */
+static uintptr_t caller_begins, caller_ends;
+static bool caller_is_meant;           /* without "!" */
 
-__attribute__((constructor)) static void read_variables(void)
+static int find_caller(struct dl_phdr_info *info, size_t size, void *unused)
 {
-    const char *program = getenv("TD_FAIL_PROGRAM"), *call = getenv("TD_FAIL_CALL"), *number = getenv("TD_FAIL_ERRNO");
+    const char *slash = strrchr(info->dlpi_name, '/');
+    uintptr_t end;
+    int i;
+
+    (void)size, (void)unused;
+    if (strcmp(slash ? slash + 1 : info->dlpi_name, caller) != 0)
+        return 0;
+    caller_begins = info->dlpi_addr;
+    for (i = 0; i < info->dlpi_phnum; i++) {
+        end = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz;
+        if (info->dlpi_phdr[i].p_type == PT_LOAD && end > caller_ends)
+            caller_ends = end;
+    }
+    return 1;
+}
+
+/* By system calls, for the functions are those that this library stands before. */
+static void share_rows(const char *file)
+{
+    long fd = syscall(SYS_openat, AT_FDCWD, file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    void *p = MAP_FAILED;
+
+    if (fd >= 0 && !syscall(SYS_ftruncate, fd, sizeof own_rows))
+        p = (void *)syscall(SYS_mmap, NULL, sizeof own_rows, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (p == MAP_FAILED)
+        abort();
+    syscall(SYS_close, fd);
+    rows = p;
+}
+
+static void read_variables(void)
+{
+    const char *program = getenv("TD_FAIL_PROGRAM"), *call = getenv("TD_FAIL_CALL"), *number = getenv("TD_FAIL_ERRNO"), *file = getenv("TD_FAIL_COUNTS");
     const char *colon = call ? strchr(call, ':') : NULL;
     char *end;
     int i;
 
-    if (!program || strcmp(program, program_invocation_short_name) != 0)
+    caller = getenv("TD_FAIL_CALLER");
+    caller_is_meant = caller && *caller != '!';
+    if (caller && !caller_is_meant)
+        caller++;
+    if (caller ? !dl_iterate_phdr(find_caller, NULL) : !program || strcmp(program, program_invocation_short_name) != 0)
         return;
     for (i = 0; colon && i < N_CALLS; i++)
         if (strlen(NAME[i]) == (size_t)(colon - call) && !strncmp(NAME[i], call, (size_t)(colon - call)))
@@ -108,34 +167,40 @@ __attribute__((constructor)) static void read_variables(void)
     victim_at = colon ? strtol(colon + 1, &end, 10) : 0;
     victim_goes_on = colon && *end == '+';
     victim_errno = number ? atoi(number) : 0;
-    counts_file = getenv("TD_FAIL_COUNTS");
+    if (file)
+        share_rows(file);
+    for (i = 0; i <= N_CALLS; i++)
+        strncpy(rows[i].name, i < N_CALLS ? NAME[i] : "failed", sizeof rows[i].name - 1);
     counting = true;
 }
 
-__attribute__((destructor)) static void write_counts(void)
+static bool is_meant(const void *returns_to)
 {
-    FILE *f;
-    int i;
+    uintptr_t at = (uintptr_t)returns_to;
 
-    counting = false;
-    victim = -1;
-    if (!counts_file || !(f = fopen(counts_file, "w")))
-        return;
-    for (i = 0; i < N_CALLS; i++)
-        if (count[i])
-            fprintf(f, "%s %ld\n", NAME[i], (long)count[i]);
-    fclose(f);
+    return !caller || (at >= caller_begins && at < caller_ends) == caller_is_meant;
 }
 
-static bool fails(enum call c, int usual_errno)
+/* The first call comes before any constructor: another library's may run before one of this library would. */
+static bool fails(enum call c, int usual_errno, const void *returns_to)
 {
-    long n = counting ? atomic_fetch_add(&count[c], 1) + 1 : 0;
+    long n;
 
-    if (!n || (int)c != victim || (victim_goes_on ? n < victim_at : n != victim_at))
+    if (!ready && environ) {
+        ready = true;
+        read_variables();
+    }
+    if (!counting || !is_meant(returns_to))
         return false;
+    n = atomic_fetch_add(&rows[c].n, 1) + 1;
+    if ((int)c != victim || (victim_goes_on ? n < victim_at : n != victim_at))
+        return false;
+    atomic_fetch_add(&rows[N_CALLS].n, 1);
     errno = victim_errno ? victim_errno : usual_errno;
     return true;
 }
+
+#define FAILS(name, error) fails(CALL_##name, error, __builtin_return_address(0))
 
 /* dlsym may allocate before malloc is known: such early requests are served from here, and never given back. */
 static char early[65536] __attribute__((aligned(16)));
@@ -200,7 +265,7 @@ void free(void *p)
             real = call = (type (*) parameters)find(#name); \
         if (!call) \
             call = (type (*) parameters)instead(CALL_##name); \
-        if (fails(CALL_##name, error)) \
+        if (FAILS(name, error)) \
             return result; \
         return call arguments; \
     }
@@ -213,7 +278,7 @@ int pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*run)(void *), 
 
     if (!real)
         real = (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))find("pthread_create");
-    return fails(CALL_pthread_create, EAGAIN) ? EAGAIN : real(t, a, run, arg);
+    return FAILS(pthread_create, EAGAIN) ? EAGAIN : real(t, a, run, arg);
 }
 
 int open(const char *path, int flags, ...)
@@ -227,7 +292,7 @@ int open(const char *path, int flags, ...)
     va_end(ap);
     if (!real)
         real = (int (*)(const char *, int, ...))find("open");
-    return fails(CALL_open, EMFILE) ? -1 : real(path, flags, mode);
+    return FAILS(open, EMFILE) ? -1 : real(path, flags, mode);
 }
 
 int openat(int folder, const char *path, int flags, ...)
@@ -241,5 +306,19 @@ int openat(int folder, const char *path, int flags, ...)
     va_end(ap);
     if (!real)
         real = (int (*)(int, const char *, int, ...))find("openat");
-    return fails(CALL_openat, EMFILE) ? -1 : real(folder, path, flags, mode);
+    return FAILS(openat, EMFILE) ? -1 : real(folder, path, flags, mode);
+}
+
+int fcntl(int fd, int command, ...)
+{
+    static int (*real)(int, int, ...);
+    va_list ap;
+    void *argument;
+
+    va_start(ap, command);
+    argument = va_arg(ap, void *);
+    va_end(ap);
+    if (!real)
+        real = (int (*)(int, int, ...))find("fcntl");
+    return FAILS(fcntl, EMFILE) ? -1 : real(fd, command, argument);
 }

@@ -27,19 +27,15 @@ import sys
 import tempfile
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BIN = os.environ.get('BIN', ROOT + '/bin')
-LIB = os.environ.get('LIB', ROOT + '/lib')
-O = os.environ.get('O', ROOT + '/build')
-FAIL = O + '/tests/helpers/lib_fail_calls.so'
-CALLS = int(os.environ.get('CALLS', '40'))
+from failing import BIN, FAIL, LIB, ROOT, chosen, fixture_tool, lines_of, read_counts
+
 LEAKS = os.environ.get('LEAKS', '') not in ('', '0')
 RUNS = int(os.environ.get('RUNS', '8'))
 FEWER = ['--max-ops', '4'] if LEAKS else [] # of a replay: valgrind is slow
 VALGRIND = ['valgrind', '-q', '--trace-children=yes', '--leak-check=full', '--show-leak-kinds=definite', '--undef-value-errors=no',
             '--soname-synonyms=somalloc=nouserintercepts'] # else malloc does not come by lib_fail_calls
 # What stays when these fail was to be removed by them, or without memory; the next gate removes what an earlier one left.
-REMOVERS = {'unlink', 'opendir', 'malloc'}
+REMOVERS = {'unlink', 'opendir', 'readdir', 'malloc'}
 
 
 class Scenario:
@@ -98,14 +94,13 @@ SCENARIOS = [
 ]
 
 
-def run(words, work, fail=None, program='', counts=None, under=()):
-    """(exit code, stdout, stderr); None for the code after two minutes (ten under valgrind)."""
-    env = dict(os.environ, TMPDIR=work + '/tmp', XDG_RUNTIME_DIR=runtime, TD_FAIL_PROGRAM=program, LD_PRELOAD=FAIL, NO_COLOR='1')
+def run(words, work, fail=None, program='', under=()):
+    """(exit code, stdout, stderr); None for the code after two minutes (ten under valgrind). work/counts gets the calls."""
+    env = dict(os.environ, TMPDIR=work + '/tmp', XDG_RUNTIME_DIR=runtime, TD_FAIL_PROGRAM=program, TD_FAIL_COUNTS=work + '/counts',
+               LD_PRELOAD=FAIL, NO_COLOR='1')
     env.pop('TD_FAIL_CALL', None)
     if fail:
         env['TD_FAIL_CALL'] = fail
-    if counts:
-        env['TD_FAIL_COUNTS'] = counts
     argv = [w.format(f=fixture, w=work, lib=LIB, url=url, suite=suite) for w in words.split() + FEWER * ('--build' in words)]
     child = subprocess.Popen([*under, BIN + '/' + argv[0]] + argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, env=env, cwd=work, start_new_session=True)
@@ -135,18 +130,6 @@ def digest(path):
             with open(os.path.join(folder, name), 'rb') as f:
                 h.update(f.read())
     return h.hexdigest()
-
-
-def fixture_tool(*words):
-    done = subprocess.run([BIN + '/fixture', *words], stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    return done.returncode, done.stdout
-
-
-def lines_of(path, name):
-    """The JSON lines of a stream of a fixture."""
-    file = '%s/%s.jsonl.zst' % (path, name)
-    lines = subprocess.run(['zstd', '-dcq', file], capture_output=True).stdout.splitlines() if os.path.exists(file) else []
-    return [json.loads(line) for line in lines]
 
 
 def tokens(path):
@@ -226,13 +209,6 @@ def judge(scenario, work, fail, result, normal):
     return None
 
 
-def chosen(n):
-    """At most CALLS numbers from 1 to n, evenly spread."""
-    if n <= CALLS:
-        return list(range(1, n + 1))
-    return sorted({1 + round(i * (n - 1) / (CALLS - 1)) for i in range(CALLS)}) if CALLS > 1 else [1]
-
-
 def least(seen, scenario):
     """The smaller counts of this run and another one, where they depend on time."""
     work = fresh(scenario)
@@ -276,20 +252,18 @@ def try_leaks(scenario, counts):
 def try_scenario(scenario):
     """(runs, failures)"""
     work = fresh(scenario)
-    normal = dict(zip(('code', 'out', 'err'), run(scenario.words, work, program=scenario.program, counts=base + '/counts')))
+    normal = dict(zip(('code', 'out', 'err'), run(scenario.words, work, program=scenario.program)))
     normal['work'] = work
     normal['digest'] = digest(fixture)
     normal['contents'] = contents(scenario, work + '/' + scenario.writes) if scenario.writes else None
     if normal['contents'] and not scenario.prepare:
         normal['contents'] = least(normal['contents'], scenario)
-    if normal['code'] or not os.path.exists(base + '/counts'):
+    counts = list(read_counts(work + '/counts')[0].items())
+    if normal['code'] or not counts:
         print('%-14s does not work when nothing fails: exit %s %s' % (scenario.name, normal['code'], normal['err'][-300:]))
         return 1, 1
-    with open(base + '/counts', encoding='ascii') as f:
-        counts = [(name, int(n)) for name, n in (line.split() for line in f)]
     shutil.rmtree(work)
     if LEAKS:
-        os.remove(base + '/counts')
         return try_leaks(scenario, counts)
     runs = failures = 0
     seen = set()
@@ -308,7 +282,6 @@ def try_scenario(scenario):
                         print('  %s TD_FAIL_PROGRAM=%s TD_FAIL_CALL=%s: %s' % (scenario.name, scenario.program, fail, wrong), flush=True)
                     seen.add(key)
                 shutil.rmtree(work, ignore_errors=True)
-    os.remove(base + '/counts')
     print('%-14s %6d runs, %3d failures, %d functions, %.0f s' % (scenario.name, runs, failures, len(counts), time.monotonic() - start), flush=True)
     return runs, failures
 
