@@ -47,6 +47,7 @@ OBJS_fuzz_weight_ref := replayer
 OBJS_fuzz_checkpoint := recorder recorder/tap_client replayer
 # the tap's reader of schemas
 $(O)/tests/fuzz/fuzz_torch_schema: $(call obj,recorder/tap/torch/torch_schema.c)
+$(call unit,tap_loaded_symbol): $(call obj,recorder/tap/core/tap_loaded_symbol.c)
 # the tap's environment
 $(call unit,tap_environ): $(call obj,recorder/tap/core/tap_environ.c)
 # its parser of code objects

@@ -3,7 +3,8 @@
  *
  * RTLD_NEXT finds what is in the global scope, for every caller alike. A library that was opened
  * RTLD_LOCAL (a Python module, a plugin) is not there: then the answer lies in the scope of the
- * caller's own library, and may differ from caller to caller. */
+ * caller's own library, and may differ from caller to caller. Without memory the linker cannot be
+ * asked for it, and then tap_loaded_symbol() finds it, for the server must not miss it. */
 #include "recorder/tap/core/tap_real.h"
 
 #include <dlfcn.h>
@@ -12,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "recorder/tap/core/tap_loaded_symbol.h"
 
 #define OBJECTS 1024u                 /* loaded libraries that are searched */
 
@@ -87,7 +90,9 @@ static void *find_local(const char *name, const void *caller)
 
     if (dladdr(caller, &info) && info.dli_fname && info.dli_fname[0])
         fn = in_object(info.dli_fname, name);
-    return fn ? fn : anywhere(name);
+    if (!fn)
+        fn = anywhere(name);
+    return fn ? fn : tap_loaded_symbol(name, caller);
 }
 
 void *tap_real_shared(struct tap_symbol *s)
