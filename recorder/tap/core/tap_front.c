@@ -20,6 +20,18 @@ extern const struct tap_front *const __stop_tap_fronts[]
 #define FOR_EACH_FRONT(f) \
     for (const struct tap_front *const *f = __start_tap_fronts; f != __stop_tap_fronts; f++)
 
+static _Atomic bool lacked_memory;
+
+void tap_front_lacks_memory(void)
+{
+    atomic_store(&lacked_memory, true);
+}
+
+bool tap_fronts_lacked_memory(void)
+{
+    return atomic_load(&lacked_memory);
+}
+
 void tap_fronts_set_awake(bool awake)
 {
     FOR_EACH_FRONT(f)

@@ -68,6 +68,10 @@ extern _Atomic bool tap_gpu_launches_seen;
 /* ---- for the core: the same of all fronts ---------------------------------------------------- */
 
 void tap_fronts_set_awake(bool awake);
+/* A front could not remember what the server registered, for want of memory: what it would have
+ * recorded is missing from then on, so the tap refuses to be armed. Any thread. */
+void tap_front_lacks_memory(void);
+bool tap_fronts_lacked_memory(void);
 const char *tap_fronts_set_rows(const char *text, size_t n); /* the first sentence, or NULL */
 const char *tap_fronts_start(void);   /* the first sentence that one returned, or NULL */
 void tap_fronts_stop(int wait_ms);

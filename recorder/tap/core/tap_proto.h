@@ -118,6 +118,8 @@ enum tap_dump_reason {
 
 /* ---- shared memory --------------------------------------------------------------------------- */
 
+#define TAP_THREAD "tapedeck-tap"    /* the name of the tap's thread, also while it cannot listen */
+
 /* Counters. Each is written by one side only; the other may read it at any time, also after the
  * writer's death. Bytes are those of an op's inputs and output. OPS_ and STEPS_ other than SENT say
  * why one was not recorded. */

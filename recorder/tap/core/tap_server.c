@@ -27,6 +27,7 @@
 
 #define MAX_STARTS 4      /* a server that closes our descriptors gets the thread again so often */
 #define LAST_COPIES_MS 2000 /* for copies still on their way from a device at the end of an arm */
+#define MOST_WAIT_MS 10000 /* before the tap tries once more to listen */
 #define IDLE_WAIT_MS 8000 /* how long a reply may wait for a call that is still running */
 
 enum state { COLD, STARTING, RUNNING };
@@ -57,6 +58,8 @@ static const char *serve_arm(const struct tap_msg *m, const char **remark)
         return "unknown mode";
     if (m->kinds != TAP_KINDS_GEMM && m->kinds != TAP_KINDS_ALL)
         return "unknown choice of kinds";
+    if (tap_fronts_lacked_memory())
+        return "there was no memory to remember what the server registered while it started";
     tap_disarm(TAP_ASLEEP_ASKED, LAST_COPIES_MS);
     tap_times_drop();
     if (!tap_wait_idle(IDLE_WAIT_MS))
@@ -183,11 +186,15 @@ static bool serve_once(void)
 
 static void *run(void *nothing)
 {
+    int wait_ms = 25;
+
     (void)nothing;
-    pthread_setname_np(pthread_self(), "tapedeck-tap");
+    pthread_setname_np(pthread_self(), TAP_THREAD);
     tap_fronts_set_awake(false);
-    if (!tap_socket_listen(&listener))
-        return NULL;                  /* asleep for ever: the server does not care */
+    while (!tap_socket_listen(&listener)) { /* asleep: the server does not care */
+        tap_sleep_ms(wait_ms);
+        wait_ms = wait_ms < MOST_WAIT_MS ? 2 * wait_ms : wait_ms;
+    }
     while (serve_once())
         ;
     drop_peer();
@@ -228,7 +235,8 @@ static void start(void)
     sigset_t all, before;
     pthread_attr_t attr;
     pthread_t thread;
-    bool ok;
+    bool ok = false;
+    int i;
 
     if (!atomic_compare_exchange_strong(&state, &cold, STARTING))
         return;
@@ -240,7 +248,8 @@ static void start(void)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_attr_init(&attr);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    ok = !pthread_create(&thread, &attr, run, NULL);
+    for (i = 0; i < MAX_STARTS && !ok; i++) /* the only chance, for a front that says it once */
+        ok = !pthread_create(&thread, &attr, run, NULL);
     pthread_attr_destroy(&attr);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!ok)

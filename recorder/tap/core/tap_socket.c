@@ -117,7 +117,12 @@ bool tap_socket_listen(struct tap_own_fd *listener)
         return false;
     remove_stale_sockets(dir);
     unlink(a.sun_path);               /* of a process that had our pid before */
-    if (bind(fd, (struct sockaddr *)&a, sizeof a) || chmod(a.sun_path, 0600) || listen(fd, 4)) {
+    if (bind(fd, (struct sockaddr *)&a, sizeof a)) {
+        close(fd);
+        return false;
+    }
+    if (chmod(a.sun_path, 0600) || listen(fd, 4)) {
+        unlink(a.sun_path);
         close(fd);
         return false;
     }
@@ -153,7 +158,7 @@ bool tap_socket_is_welcome(int fd)
 void tap_socket_send(int fd, const struct tap_msg *m)
 {
     if (send(fd, m, sizeof *m, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-        return;                       /* the peer is gone: the next poll() reports it */
+        shutdown(fd, SHUT_RDWR);      /* the next poll() reports it */
 }
 
 /* The first descriptor of one control message; the others are closed. */

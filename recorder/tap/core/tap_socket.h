@@ -29,7 +29,8 @@ void tap_socket_forget(void);
 /* The peer runs as our user, or as root. */
 bool tap_socket_is_welcome(int fd);
 
-/* Send one message; a peer that is gone or does not read is not waited for. */
+/* Send one message. A peer that is gone or does not read is not waited for; its link is shut, since
+ * it would wait for the reply. */
 void tap_socket_send(int fd, const struct tap_msg *m);
 /* Read one message and the descriptor that came with it: *passed is -1 or the caller's to close.
  * m[] must be zeroed. Returns bytes read; 0: the peer is gone; -1: nothing there yet. */

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "recorder/tap/core/tap_front.h"
 #include "recorder/tap/core/tap.h"
 #include "recorder/tap/torch/tap_torch_tensor.h"
 #include "recorder/tap/torch/torch_library.h"
@@ -117,6 +118,8 @@ static const char *check_version(const void *real, char *text, size_t n)
 
     if (library)
         dlclose(library);
+    else
+        tap_front_lacks_memory();
     if (major == KNOWN_MAJOR)
         return NULL;
     snprintf(text, n, "operators are not seen: this tap knows the C interface of torch %d, and the ",

@@ -4,6 +4,7 @@
  * A definition and its implementations come in any order, from several libraries and threads: each
  * looks for the other under the lock. Readers take no lock: a place is complete before the count
  * covers it. */
+#include "recorder/tap/core/tap_front.h"
 #include "recorder/tap/torch/torch_operators.h"
 
 #include <pthread.h>
@@ -100,6 +101,8 @@ void tap_torch_define(const char *ns, const char *text)
     struct tap_torch_schema *schema = malloc(sizeof *schema);
     char name[TAP_OPERATOR];
 
+    if (!schema)
+        tap_front_lacks_memory();
     if (!schema || !tap_torch_schema_read(text, schema) ||
         !full_name(name, sizeof name, ns, schema->name)) {
         free(schema);

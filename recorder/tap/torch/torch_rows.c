@@ -6,6 +6,7 @@
  * layers/quantization/auto_awq.py, kernels/linear/scaled_mm/cutlass.py,
  * layers/fused_moe/experts/marlin_moe.py and cutlass_moe.py, layers/quantization/moe_wna16.py (what the arguments
  * hold). */
+#include "recorder/tap/core/tap_front.h"
 #include "recorder/tap/torch/torch_rows.h"
 
 #include <stdatomic.h>
@@ -436,8 +437,10 @@ const struct tap_torch_meaning *tap_torch_meaning_of_row(const struct tap_torch_
 {
     struct tap_torch_meaning *m = calloc(1, sizeof *m);
 
-    if (!m)
+    if (!m) {
+        tap_front_lacks_memory();
         return NULL;
+    }
     m->row = row;
     m->schema = schema;
     if (!find_all(m) || (row->own && !find_own(m))) {
