@@ -112,6 +112,8 @@ static void check_ops(const struct td_recording *r, struct td_recording_state *s
         add_cause(s, "processes of the server that were not recorded to the end: %d (they ended, their taps "
                      "fell asleep, or they were too many)",
                   r->ops.links_lost);
+    if (r->ops.ops_lost)
+        add_cause(s, "%lld ops that the tap says it sent did not come", (long long)r->ops.ops_lost);
     if (*r->tap_failure)
         add_cause(s, "not all that the tap sent was recorded: %.110s", r->tap_failure);
     if (r->opt->gemms_required && r->have_ops && !r->ops.ops_kept)

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "recorder/tap/core/tap_proto.h"
 #include "recorder/tap_client/proc_files.h"
 
 #define INODES_MAX 64
@@ -277,7 +278,7 @@ static bool has_tap_loaded(pid_t pid)
 }
 
 static int find_once(const struct td_tap_client_target *t, struct client_found out[CLIENT_MAX_TAPS],
-                     int *n, int *left_out, struct td_error *err)
+                     int *n, struct client_missed *missed, struct td_error *err)
 {
     struct client_found one;
     struct td_error folder = {0};
@@ -286,7 +287,8 @@ static int find_once(const struct td_tap_client_target *t, struct client_found o
     bool any_loaded = false;
     int rc;
 
-    *n = *left_out = 0;
+    *n = 0;
+    *missed = (struct client_missed){0};
     all = list_processes(&n_all);
     if (!all)
         return td_fail(
@@ -307,12 +309,15 @@ static int find_once(const struct td_tap_client_target *t, struct client_found o
         if (!all[i].in)
             continue;
         one.pid = all[i].pid;
-        if (!find_socket(one.pid, one.socket, &folder))
+        if (!find_socket(one.pid, one.socket, &folder)) {
             any_loaded = any_loaded || has_tap_loaded(one.pid);
-        else if (*n < CLIENT_MAX_TAPS)
+            if (client_has_thread(one.pid, TAP_THREAD) && !missed->deaf++)
+                missed->first_deaf = one.pid;
+        } else if (*n < CLIENT_MAX_TAPS) {
             out[(*n)++] = one;
-        else
-            ++*left_out;
+        } else {
+            missed->left_out++;
+        }
     }
     free(all);
     if (!rc && !*n)
@@ -324,7 +329,7 @@ static int find_once(const struct td_tap_client_target *t, struct client_found o
 }
 
 int client_find_taps(const struct td_tap_client_target *t, struct client_found out[CLIENT_MAX_TAPS],
-                     int *n, int *left_out, struct td_error *err)
+                     int *n, struct client_missed *missed, struct td_error *err)
 {
     int64_t until = td_clock_mono_ns() + t->wait_ms * TD_NS_PER_MS;
     struct td_error last = {0};
@@ -332,7 +337,7 @@ int client_find_taps(const struct td_tap_client_target *t, struct client_found o
 
     if (t->socket) {
         *n = 1;
-        *left_out = 0;
+        *missed = (struct client_missed){0};
         out[0].pid = 0;
         if (snprintf(out[0].socket, CLIENT_SOCKET_PATH, "%s", t->socket) >= (int)CLIENT_SOCKET_PATH)
             return td_fail(err, TD_EINVAL,
@@ -344,8 +349,8 @@ int client_find_taps(const struct td_tap_client_target *t, struct client_found o
         return td_fail(err, TD_EINVAL, "no process and no port to look for a tap in");
     for (;;) {
         td_error_clear(&last);
-        rc = find_once(t, out, n, left_out, &last);
-        if (!rc || td_clock_mono_ns() >= until)
+        rc = find_once(t, out, n, missed, &last);
+        if ((!rc && !missed->deaf) || td_clock_mono_ns() >= until)
             break;
         td_clock_sleep_until(td_clock_mono_ns() + 50 * TD_NS_PER_MS);
     }

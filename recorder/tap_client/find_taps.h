@@ -15,11 +15,17 @@
 struct client_found { pid_t pid; char socket[CLIENT_SOCKET_PATH]; }; /* pid: in our own namespace;
                                                                         0: not known */
 
+/* Processes of the target with a tap that are not in the list. */
+struct client_missed {
+    int left_out;                     /* there was no room for them */
+    int deaf;                         /* their taps run, and have no socket */
+    pid_t first_deaf;
+};
+
 /* Find the sockets of the target's processes. TD_ENOTFOUND: there is none; the sentence says why,
- * and how to get one. *left_out: how many more processes of the target have a tap, for which out
- * has no room. */
+ * and how to get one. A tap without a socket is waited for, as long as the target says. */
 int client_find_taps(const struct td_tap_client_target *t, struct client_found out[CLIENT_MAX_TAPS],
-                     int *n, int *left_out, struct td_error *err);
+                     int *n, struct client_missed *missed, struct td_error *err);
 
 /* The folder for the sockets of a server that is about to start; made if need be. */
 int client_socket_dir(char *out, size_t n, struct td_error *err);

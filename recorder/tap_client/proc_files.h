@@ -12,4 +12,9 @@
  * namespace. False: it cannot be read; out is empty then. */
 bool client_read_proc(pid_t pid, const char *name, struct td_buf *out);
 
+/* Has the process ended, be it that its parent has not asked how? */
+bool client_has_ended(pid_t pid);
+/* Has the process a thread of that name? */
+bool client_has_thread(pid_t pid, const char *name);
+
 #endif

@@ -50,6 +50,7 @@ static bool read_record(struct td_tap_client *c, struct client_tap *tap, struct 
         return client_flight_read_dump(&c->flight, c->opt.writer, (int)tap->pid, &head.dump);
     if (type == TAP_REC_OPERATOR)
         return client_operators_read(&c->operators, &head.operator);
+    r->ops_read++;
     return client_read_op(c, tap, r, &head.op, at);
 }
 

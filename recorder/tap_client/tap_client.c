@@ -16,7 +16,9 @@
 #include "recorder/tap_client/client_facts.h"
 #include "recorder/tap_client/client_pump.h"
 #include "recorder/tap_client/ask_flight_dump.h"
+#include "recorder/tap_client/missing_ops.h"
 #include "recorder/tap_client/process_model.h"
+#include "recorder/tap_client/proc_files.h"
 #include "recorder/tap_client/read_steps.h"
 #include "recorder/tap_client/read_weights.h"
 #include "recorder/tap_client/server_images.h"
@@ -109,12 +111,13 @@ static int check_rings(const struct td_tap_client_options *o, struct td_error *e
                    TAP_MAX_RING_BYTES);
 }
 
-/* Connect to all that were found. One good connection is enough; without one, *err holds the first
- * reason. */
+/* Connect to all that were found. One good connection is enough, and the others are counted as
+ * lost; without one, *err holds the first reason. */
 static int connect_all(struct td_tap_client *c, const struct client_found *found, int n,
                        struct td_error *err)
 {
-    int i, rc = check_rings(&c->opt, err);
+    struct { pid_t pid; char why[200]; } lost[CLIENT_MAX_TAPS];
+    int i, n_lost = 0, rc = check_rings(&c->opt, err);
 
     if (rc)
         return rc;
@@ -125,13 +128,21 @@ static int connect_all(struct td_tap_client *c, const struct client_found *found
         rc = client_tap_greet(tap, &found[i], &why);
         if (!rc && ((rc = share_memory(c, tap, n, &why)) || (rc = send_rows(c, tap, &why))))
             client_tap_close(tap);
-        if (!rc)
+        if (!rc) {
             c->n++;
-        else if (td_log(TD_LOG_INFO, "tap", "%s", why.msg), true)
-            td_fail(err, rc, "%s", why.msg);
+            continue;
+        }
+        td_log(TD_LOG_INFO, "tap", "%s", why.msg);
+        td_fail(err, rc, "%s", why.msg);
+        if (client_has_ended(found[i].pid)) /* its socket still lies there */
+            continue;
+        lost[n_lost].pid = found[i].pid;
+        snprintf(lost[n_lost++].why, sizeof lost->why, "%.199s", why.msg);
     }
     if (!c->n)
         return err && err->code ? err->code : rc;
+    for (i = 0; i < n_lost; i++)
+        client_note_not_recorded(c, lost[i].pid, lost[i].why);
     td_error_clear(err);
     return TD_OK;
 }
@@ -157,11 +168,12 @@ static int find_and_connect(struct td_tap_client *c, const struct td_tap_client_
     int64_t until = td_clock_mono_ns() + target->wait_ms * TD_NS_PER_MS;
     struct client_found found[CLIENT_MAX_TAPS];
     struct td_error last = {0};
-    int n, left_out, rc;
+    struct client_missed missed;
+    int n, rc;
 
     for (;;) {
         td_error_clear(&last);
-        rc = client_find_taps(target, found, &n, &left_out, &last);
+        rc = client_find_taps(target, found, &n, &missed, &last);
         if (!rc) {
             *pid = found[0].pid;
             rc = connect_all(c, found, n, &last);
@@ -171,7 +183,9 @@ static int find_and_connect(struct td_tap_client *c, const struct td_tap_client_
         td_clock_sleep_until(td_clock_mono_ns() + 50 * TD_NS_PER_MS);
     }
     if (!rc)
-        note_left_out(c, left_out);
+        note_left_out(c, missed.left_out);
+    if (!rc && missed.deaf)
+        client_note_not_recorded(c, missed.first_deaf, "its tap has no socket");
     return rc ? td_fail(err, rc, "%s", last.msg) : TD_OK;
 }
 
@@ -210,10 +224,11 @@ int td_tap_client_open(const struct td_tap_client_target *target,
 /* ---- arm and disarm -------------------------------------------------------------------------- */
 
 /* The tap did what was asked, and may add what the user should know. */
-static void note_answer(struct td_tap_client *c, const struct client_tap *tap, const char *text)
+static void note_answer(struct td_tap_client *c, struct client_tap *tap, const char *text)
 {
     if (!text[0])
         return;
+    snprintf(tap->remark, sizeof tap->remark, "%s", text);
     td_log(TD_LOG_WARN, "tap", "process %d: %s", (int)tap->pid, text);
     free(c->unseen);
     c->unseen = strdup(text);
@@ -268,8 +283,8 @@ int td_tap_client_arm(struct td_tap_client *c, const struct td_tap_client_mode *
     struct tap_msg m = {.type = TAP_ARM,
                         .mode = mode->steps == TD_TAP_CLIENT_ALL ? TAP_MODE_ALL : TAP_MODE_SAMPLE};
     double percent = mode->percent > 0 ? mode->percent : TD_TAP_CLIENT_DEFAULT_PERCENT;
-    struct td_error why = {0};
-    int i, armed = 0;
+    struct td_error why[CLIENT_MAX_TAPS] = {0}, *first = NULL;
+    int i, armed = 0, rc[CLIENT_MAX_TAPS];
 
     if (mode->steps == TD_TAP_CLIENT_OFF)
         return td_tap_client_disarm(c, err);
@@ -280,11 +295,17 @@ int td_tap_client_arm(struct td_tap_client *c, const struct td_tap_client_mode *
     m.kinds = mode->all_kinds ? TAP_KINDS_ALL : TAP_KINDS_GEMM;
     m.budget_bytes_per_s =
         mode->budget_bytes_per_s ? mode->budget_bytes_per_s : TD_TAP_CLIENT_DEFAULT_BUDGET;
-    for (i = 0; i < c->n; i++)
-        armed += !arm_one(c, &c->tap[i], m, &why);
+    for (i = 0; i < c->n; i++) {
+        rc[i] = arm_one(c, &c->tap[i], m, &why[i]);
+        armed += !rc[i];
+        first = rc[i] && !first ? &why[i] : first;
+    }
     if (!armed)
-        return td_fail(err, why.code, "%s", why.msg);
+        return td_fail(err, first->code, "%s", first->msg);
     lock(c);
+    for (i = 0; i < c->n; i++) /* one that hung up is lost anyway */
+        if (rc[i] && c->tap[i].alive && !client_tap_hung_up(&c->tap[i]))
+            client_note_not_recorded(c, c->tap[i].pid, why[i].msg);
     c->mode = *mode;
     c->mode.percent = percent;
     c->mode.budget_bytes_per_s = m.budget_bytes_per_s;
@@ -421,6 +442,7 @@ int td_tap_client_end(struct td_tap_client *c, struct td_error *err)
     client_pump_stop(c);
     c->pumping = c->beating = false;
     write_rest(c);
+    client_note_missing_ops(c);
     c->ended = true;
     if (c->failed.code)
         why = c->failed;

@@ -104,6 +104,7 @@ struct td_tap_client_state {
     int64_t ops_graph, ops_ring; /* of ops_dropped: in graphs; for want of room on their way */
     int64_t ops_rotation;       /* of ops_dropped: left out of a graph by rotation */
     int64_t ops_crowded;        /* of ops_dropped: of more weights than are kept */
+    int64_t ops_lost;           /* of ops_dropped: the tap says it sent them, and they did not come */
     int64_t ops_beside;         /* of ops_kept: of operators that stand beside products */
     bool all_kinds;             /* the mode said so */
     int64_t ops_layout_unknown; /* of ops_kept: their weights lie as the server had them */

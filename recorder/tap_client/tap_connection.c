@@ -22,7 +22,7 @@
 #include "recorder/tap_client/process_rank.h"
 
 #define GREETING_MS 3000
-#define ATTACH_MS 5000
+#define ATTACH_MS 20000 /* a rank may have 512 MiB to map, beside others */
 
 /* ---- messages -------------------------------------------------------------------------------- */
 

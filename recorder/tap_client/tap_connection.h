@@ -27,6 +27,7 @@ struct client_ring {
     struct client_opaque_set *opaque; uint32_t n_opaque;   /* read_weights.h: sets that cannot be
                                                               read */
     struct client_index opaque_index; /* of `opaque`, by key */
+    int64_t ops_read;                 /* records of ops, wanted or not */
     bool corrupt;                     /* it does not hold together: nothing more is read from it */
     uint64_t read, read_before;       /* bytes; those before client_drain_all(). shared->tail is for
                                          the tap, which may write to it: only this one is believed */
@@ -42,6 +43,7 @@ struct client_tap {
     int rank;                         /* of a tensor-parallel server; -1: it has no ranks, or does
                                          not tell */
     int fd, code_fd;                  /* the socket; the library, -1: it could not be opened */
+    char remark[TAP_TEXT];            /* the last one that the tap made about an arm: armed, but */
     bool alive;
     bool times;                       /* it has a window of times (gpu_shares.h) */
     uint32_t armed;                   /* the generation that we armed, 0: none */

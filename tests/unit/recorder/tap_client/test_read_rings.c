@@ -19,6 +19,7 @@
 #include "format/verify.h"
 #include "recorder/tap_client/client_ledger.h"
 #include "recorder/tap_client/client_pump.h"
+#include "recorder/tap_client/missing_ops.h"
 #include "recorder/tap_client/read_rings.h"
 #include "recorder/tap_client/read_steps.h"
 #include "recorder/tap_client/read_weights.h"
@@ -434,6 +435,58 @@ static void test_endless_counts(void **state)
     bench_close(&b);
 }
 
+/* ---- what is missing at the end ------------------------------------------------------------- */
+
+static void test_ops_that_did_not_come(void **state)
+{
+    static const struct { uint64_t sent; int64_t lost; } claims[] = {{0, 0}, {1, 0}, {2, 1}, {100001, 100000}, {UINT64_MAX, (int64_t)1 << 40}};
+    struct bench b;
+    uint64_t at[4];
+    size_t i;
+
+    (void)state;
+    bench_open(&b);
+    put_all(&b, at);
+    client_drain(&b.l, b.tap);
+    assert_int_equal(b.l.state.ops_kept, 1);
+    for (i = 0; i < sizeof claims / sizeof *claims; i++) {
+        atomic_store(&b.tap->ring[0].shared->counts[TAP_OPS_SENT].n, claims[i].sent);
+        b.l.state.ops_lost = b.l.state.ops_dropped = 0;
+        client_note_missing_ops(&b.l);
+        assert_true(b.l.state.ops_lost == claims[i].lost && b.l.state.ops_dropped == claims[i].lost);
+    }
+    b.l.state.ops_lost = 0;
+    b.tap->ring[0].corrupt = true;     /* nobody knows what came, and that is said already */
+    client_note_missing_ops(&b.l);
+    assert_int_equal(b.l.state.ops_lost, 0);
+    bench_close(&b);
+}
+
+/* Of two processes one said why it sees nothing, and sent nothing. What the other one said as well explains nothing. */
+static void test_processes_that_sent_nothing(void **state)
+{
+    struct bench b;
+    uint64_t at[4];
+
+    (void)state;
+    bench_open(&b);
+    put_all(&b, at);
+    client_drain(&b.l, b.tap);
+    b.l.n = 2;
+    client_note_missing_ops(&b.l);
+    strcpy(b.l.tap[1].remark, "no memory for it");
+    client_note_missing_ops(&b.l);     /* a sample */
+    assert_int_equal(b.l.state.links_lost, 0);
+    b.l.opt.every_step = true;
+    client_note_missing_ops(&b.l);
+    assert_int_equal(b.l.state.links_lost, 1);
+    strcpy(b.tap->remark, b.l.tap[1].remark);
+    client_note_missing_ops(&b.l);
+    assert_int_equal(b.l.state.links_lost, 1);
+    b.l.n = 1;
+    bench_close(&b);
+}
+
 /* ---- a tap that goes on sending ------------------------------------------------------------ */
 
 static atomic_bool sending;
@@ -670,6 +723,7 @@ int main(void)
         cmocka_unit_test(test_unknown_rows),
         cmocka_unit_test(test_any_byte),
         cmocka_unit_test(test_sizes_beyond), cmocka_unit_test(test_endless_counts), cmocka_unit_test(test_endless_records),
+        cmocka_unit_test(test_ops_that_did_not_come), cmocka_unit_test(test_processes_that_sent_nothing),
         cmocka_unit_test(test_tail_moved), cmocka_unit_test(test_announced_sets),
         cmocka_unit_test(test_rest_given_up), cmocka_unit_test(test_found_by_hash),
         cmocka_unit_test(test_scribbled_data), cmocka_unit_test(test_scribbled_records)};
