@@ -23,6 +23,7 @@
  *   TD_GPU_MODEL_CUDART   graphs are captured and launched through libcudart.so.13, as torch does
  *   TD_GPU_MODEL_BESIDE   with operators of torch: also those that stand beside products (beside_operators.h)
  *   TD_GPU_MODEL_DEVICE   number of the device, for a rank of a tensor-parallel server
+ *   TD_GPU_MODEL_RESULTS  a hash of the outputs of each step goes to this file (step_results.h)
  *   TD_GPU_MODEL_UNREAD   each step also launches a GEMM that no adapter can read */
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -35,6 +36,7 @@
 #include "tests/helpers/beside_operators.h"
 #include "tests/helpers/fake_torch.h"
 #include "tests/helpers/scaled_operators.h"
+#include "tests/helpers/step_results.h"
 
 #define MEMBER(name, member, args) int (*member) args;
 static struct { TD_CUDA_NEEDED(MEMBER) TD_CUDA_OPTIONAL(MEMBER) FAKE_CUDA_MORE(MEMBER) } cu;
@@ -75,7 +77,8 @@ static uint64_t upload(const void *from, size_t bytes)
 {
     uint64_t d = 0;
 
-    return cu.mem_alloc(&d, bytes) || cu.copy_to_device(d, from, bytes) ? 0 : d;
+    /* a small copy returns before it is done, and steps run on a stream that does not wait for it */
+    return cu.mem_alloc(&d, bytes) || cu.copy_to_device(d, from, bytes) || cu.stream_synchronize(NULL) ? 0 : d;
 }
 
 static int register_operators(void);
@@ -285,11 +288,17 @@ int gpu_model_capture(int rows)
     return rc;
 }
 
+static void add_result(int i, int rows)
+{
+    if (i >= 0)
+        step_results_add((const void *)c, (size_t)(rows * layers[i].n) * 2);
+}
+
 /* Run a step in the smallest graph with enough rows; the rows beyond `rows` hold old values. -1:
  * no graph. */
 static int step_in_graph(int rows)
 {
-    int g = 0, i;
+    int g = 0, i, rc;
 
     while (g < n_graphs && graphs[g].rows < rows)
         g++;
@@ -298,7 +307,10 @@ static int step_in_graph(int rows)
     launch_others(20);
     for (i = 0; i < n_layers; i++)
         fill_activations(graph_in(i), rows * layers[i].k);
-    return with_graphs.launch(graphs[g].exec, stream) | cu.stream_synchronize(stream);
+    rc = with_graphs.launch(graphs[g].exec, stream) | cu.stream_synchronize(stream);
+    add_result(n_layers - 1, rows);
+    step_results_end(rows);
+    return rc;
 }
 
 /* Give layer i a finite input whose signs are those of the first column of W, so that the sum of
@@ -606,6 +618,7 @@ int gpu_model_step(int rows)
         rc |= cu.stream_synchronize(stream) | move_weights();
     if (rows > MAX_ROWS)
         rows = MAX_ROWS;
+    step_results_begin(rows, &seed);
     if (!rc && (graph = step_in_graph(rows)) >= 0)
         return graph;
     launch_others(20);
@@ -615,6 +628,7 @@ int gpu_model_step(int rows)
         launch_others(3);
         rc = i % LAYERS_OF_A_DECODER ? 0 : beside_step(i / LAYERS_OF_A_DECODER, rows);
         rc |= cu.stream_synchronize(stream);
+        add_result(i - 1, rows);
         fill_activations(a, rows * layers[i].k);
         if (overflows >= 0 && i >= overflows)
             make_overflow(i, rows);
@@ -630,5 +644,8 @@ int gpu_model_step(int rows)
             rc |= rows > EXLLAMA_ROWS ? launch_dequantised(&layers[i], a, rows) : launch_rows(&layers[i], a, rows);
     }
     overflows = -1;
-    return rc | cu.stream_synchronize(stream);
+    rc |= cu.stream_synchronize(stream);
+    add_result(n_layers - 1, rows);
+    step_results_end(rows);
+    return rc;
 }

@@ -20,6 +20,7 @@
 #include "model/exllama_layout.h"
 #include "tests/helpers/fake_gptq.h"
 #include "tests/helpers/fake_torch.h"
+#include "tests/helpers/step_results.h"
 
 __asm__(".section .rodata\n.balign 4096\nhip_model_code: .incbin \"tests/unit/data/tap_like.hsaco\"\n.previous\n");
 extern const char hip_model_code[] __attribute__((visibility("hidden")));
@@ -70,7 +71,7 @@ static uint64_t upload(const void *from, size_t bytes)
 {
     uint64_t d = 0;
 
-    return hipMalloc(&d, bytes) || hipMemcpyHtoD(d, from, bytes) ? 0 : d;
+    return hipMalloc(&d, bytes) || hipMemcpyHtoD(d, from, bytes) || hipStreamSynchronize(NULL) ? 0 : d; /* as in lib_cuda_model.c */
 }
 
 static int register_operators(void);
@@ -239,6 +240,12 @@ static int register_operators(void)
 
 /* ---- steps ---------------------------------------------------------------------------------------------------------------- */
 
+static void add_result(int i, int rows)
+{
+    if (i >= 0)
+        step_results_add((const void *)c, (size_t)(rows * layers[i].n) * 2);
+}
+
 /* One step: new activations for every layer, so that every op differs. */
 int gpu_model_step(int rows)
 {
@@ -246,13 +253,18 @@ int gpu_model_step(int rows)
 
     if (rows > MAX_ROWS)
         rows = MAX_ROWS;
+    step_results_begin(rows, &seed);
     rc |= launch_others(20);
     for (i = 0; i < n_layers && !rc; i++) {
         rc |= launch_others(3) | hipStreamSynchronize(stream);
+        add_result(i - 1, rows);
         fill_activations(rows * layers[i].k);
         rc |= torch_call ? multiply_by_operator(&layers[i], rows) : multiply(i, rows);
         if (are_mine && !i)
             rc |= launch_mine(&layers[i], rows);
     }
-    return rc | hipStreamSynchronize(stream);
+    rc |= hipStreamSynchronize(stream);
+    add_result(n_layers - 1, rows);
+    step_results_end(rows);
+    return rc;
 }
