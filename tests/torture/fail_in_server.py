@@ -247,13 +247,13 @@ def end_children():
 
 
 def exchanges(path):
-    """{(phase, prompt): (tokens, logprobs, text)} of the answers that came; and how many failed."""
+    """{(phase, prompt, of how many tokens a warm-up is): (tokens, logprobs, text)} of the answers that came; and how many failed."""
     got, failed = {}, 0
     for x in lines_of(path, 'exchanges'):
         if x.get('error'):
             failed += 1
         else:
-            got[(x['phase'], x.get('prompt_id'))] = (x.get('token_ids'), x.get('logprobs'), x.get('text'))
+            got[(x['phase'], x.get('prompt_id'), x['phase'] == 'warmup' and x.get('n_tokens'))] = (x.get('token_ids'), x.get('logprobs'), x.get('text'))
     return got, failed
 
 

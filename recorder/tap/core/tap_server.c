@@ -189,8 +189,8 @@ static void *run(void *nothing)
     int wait_ms = 25;
 
     (void)nothing;
-    pthread_setname_np(pthread_self(), TAP_THREAD);
     tap_fronts_set_awake(false);
+    pthread_setname_np(pthread_self(), TAP_THREAD);
     while (!tap_socket_listen(&listener)) { /* asleep: the server does not care */
         tap_sleep_ms(wait_ms);
         wait_ms = wait_ms < MOST_WAIT_MS ? 2 * wait_ms : wait_ms;

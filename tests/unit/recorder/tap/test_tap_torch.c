@@ -5,7 +5,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -15,6 +14,7 @@
 
 #include "common/json.h"
 #include "tap_bench.h"
+#include "recorder/tap_client/proc_files.h"
 #include "recorder/tap/torch/torch_library.h"
 #include "recorder/tap/torch/torch_operators.h"
 #include "recorder/tap/torch/torch_product.h"
@@ -34,35 +34,16 @@ static fake_torch_call_fn *call;
 static int32_t *refuses;
 static int64_t *asked_for_data;
 
-static int count_threads(void)
-{
-    DIR *d = opendir("/proc/self/task");
-    int n = -2;                       /* . and .. */
-
-    while (d && readdir(d))
-        n++;
-    closedir(d);
-    return n;
-}
-
-static void *nothing(void *unused)
-{
-    return unused;
-}
-
-/* Start the tap's thread, and wait until it has put the fronts to sleep: there is no folder for its socket (main), so it ends. */
+/* Start the tap's thread, and wait until it has put the fronts to sleep: then it has its name. There is no folder for its socket
+ * (main), so nobody links to it. */
 static bool tap_sleeps(void)
 {
-    pthread_t first;
-    int before, tries;
+    int tries;
 
-    if (pthread_create(&first, NULL, nothing, NULL) || pthread_join(first, NULL))
-        return false;
-    before = count_threads(); /* a sanitizer has one of its own, which ThreadSanitizer starts with the first thread of the program */
     tap_start_if_cold();
-    for (tries = 0; tries < 2000 && count_threads() != before; tries++)
+    for (tries = 0; tries < 2000 && !client_has_thread(getpid(), TAP_THREAD); tries++)
         usleep(10000);
-    return count_threads() == before;
+    return client_has_thread(getpid(), TAP_THREAD);
 }
 
 static int setup(void **state)
