@@ -245,6 +245,8 @@ static int check(struct td_record_options *o, struct td_error *err)
     list_to_array(&given.redact_headers, o->redact_headers);
     list_to_array(&given.redact, o->redact);
     list_to_array(&given.redact, o->redact_given);
+    if (!rc)
+        rc = td_record_options_redact(o->redact_given, err);
     if (o->scores)
         redact_scores(o->redact);
     return rc;

@@ -99,6 +99,17 @@ int td_record_options_gpu_time(const char *text, struct td_record_options *opt,
     return TD_OK;
 }
 
+int td_record_options_redact(const char *const *paths, struct td_error *err)
+{
+    for (; *paths; paths++)
+        if ((*paths)[strspn(*paths, "*.")] == '\0')
+            return td_fail(err, TD_EINVAL,
+                           "--redact '%s' overwrites whole requests and answers, and nothing could be "
+                           "replayed; name members (messages[*].content), or give --no-text",
+                           *paths);
+    return TD_OK;
+}
+
 /* A sample must not disturb the server. Who asks for all gets all, unless they name a budget. */
 static int64_t budget_of(const struct td_record_options *opt)
 {

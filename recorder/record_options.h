@@ -46,6 +46,8 @@ int td_record_options_gemms(const char *text, struct td_record_options *opt, str
 /* Read --launches, "on" or "off", into mode. TD_EINVAL. */
 int td_record_options_launches(const char *text, struct td_record_options *opt,
                                struct td_error *err);
+/* TD_EINVAL: a rule of --redact reaches everything. paths: NULL-terminated. */
+int td_record_options_redact(const char *const *paths, struct td_error *err);
 /* Read --gpu-time, "on" or "off", into no_gpu_time. TD_EINVAL. */
 int td_record_options_gpu_time(const char *text, struct td_record_options *opt,
                                struct td_error *err);

@@ -62,6 +62,15 @@ static void test_the_sentence_is_one_printable_line(void **state)
     assert_non_null(strstr(refusal(TD_API_VLLM, "POST", "/v1/embeddings?x", NULL), "--allow-path /v1/embeddings"));
 }
 
+/* record refuses such a rule; an old recording may have it. */
+static void test_what_a_rule_has_overwritten(void **state)
+{
+    (void)state;
+    assert_non_null(strstr(refusal(TD_API_VLLM, "****", "***************", NULL), "--redact has overwritten"));
+    assert_null(strstr(refusal(TD_API_VLLM, "****", "***************", NULL), "Do not trust"));
+    assert_non_null(strstr(refusal(TD_API_VLLM, "POST", "/v1/***", NULL), "--allow-path"));
+}
+
 static void test_a_path_that_the_user_allows(void **state)
 {
     static const char *const more[] = {"/v1/embeddings", NULL};
@@ -107,6 +116,7 @@ int main(void)
         cmocka_unit_test(test_a_dialects_own_paths),
         cmocka_unit_test(test_what_a_hostile_fixture_asks_for),
         cmocka_unit_test(test_the_sentence_is_one_printable_line),
+        cmocka_unit_test(test_what_a_rule_has_overwritten),
         cmocka_unit_test(test_a_path_that_the_user_allows),
         cmocka_unit_test(test_which_paths_a_user_may_name),
         cmocka_unit_test(test_one_bad_request_stops_a_plan),
