@@ -13,7 +13,10 @@
 #include "differ/absence_type.h"
 #include "wire/api_body.h"
 
-enum { MOST_MEMBERS = 256 }; /* of a request */
+enum {
+    MOST_MEMBERS = 256, /* of a request */
+    LEAST_STARS = 4     /* in a row, for what is left of a header's value (LEAST_CUT of redact_values.c) */
+};
 
 struct rules {
     const cJSON *base, *side; /* manifests */
@@ -23,13 +26,30 @@ struct rules {
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* What is overwritten keeps its length: a star stands for any character. */
-static bool same_text(const char *a, const char *b)
+/* Does the star at `at` stand for any character? By a rule each may; else only those of a header's value,
+ * which is overwritten wherever a request has it. */
+static bool is_hidden(const char *text, const char *at, bool overwritten)
 {
-    for (; *a && *b; a++, b++)
-        if (*a != *b && *a != '*' && *b != '*')
+    const char *from = at, *to = at;
+
+    if (*at != '*' || overwritten)
+        return *at == '*';
+    while (from > text && from[-1] == '*' && at - from < LEAST_STARS)
+        from--;
+    while (*to == '*' && to - at < LEAST_STARS)
+        to++;
+    return to - from >= LEAST_STARS;
+}
+
+/* What is overwritten keeps its length. */
+static bool same_text(const char *a, const char *b, bool overwritten)
+{
+    const char *x = a, *y = b;
+
+    for (; *x && *y; x++, y++)
+        if (*x != *y && !is_hidden(a, x, overwritten) && !is_hidden(b, y, overwritten))
             return false;
-    return *a == *b;
+    return *x == *y;
 }
 
 /* Of a number that is overwritten all digits are 1. */
@@ -49,7 +69,7 @@ static bool same_children(const cJSON *a, const cJSON *b, bool overwritten)
     a = a->child;
     b = b->child;
     for (; a && b; a = a->next, b = b->next)
-        if ((a->string && b->string && !same_text(a->string, b->string)) ||
+        if ((a->string && b->string && !same_text(a->string, b->string, overwritten)) ||
             !same_json(a, b, overwritten))
             return false;
     return !a && !b;
@@ -62,7 +82,7 @@ static bool same_json(const cJSON *a, const cJSON *b, bool overwritten)
     if ((a->type & 0xFF) != (b->type & 0xFF))
         return false;
     if (cJSON_IsString(a))
-        return same_text(a->valuestring, b->valuestring);
+        return same_text(a->valuestring, b->valuestring, overwritten);
     if (cJSON_IsNumber(a))
         return a->valuedouble == b->valuedouble ||
                (overwritten && (is_ones(a->valuedouble) || is_ones(b->valuedouble)));
@@ -125,12 +145,12 @@ static const char *other_member(const struct rules *r, const cJSON *a, const cJS
 }
 
 /* The model by the name of the recording. */
-static const char *model_of(const cJSON *manifest, const struct td_exchange *x)
+static const char *model_of(const cJSON *manifest, const struct td_exchange *x, bool overwritten)
 {
     const cJSON *replay = td_json_get(manifest, "replay");
     const char *model = td_json_get_str(x->request, "model", "");
 
-    if (*model && same_text(model, td_json_get_str(replay, "served_as", "")))
+    if (*model && same_text(model, td_json_get_str(replay, "served_as", ""), overwritten))
         return td_json_get_str(replay, "recorded_model", model);
     return model;
 }
@@ -142,9 +162,9 @@ static const char *asked_otherwise(const struct rules *r, const struct td_exchan
         return NULL;
     if (!x->request)
         return r->replayed ? "the request is not kept" : NULL;
-    if (r->replayed && !same_text(model_of(r->base, base), model_of(r->side, x)))
+    if (r->replayed && !same_text(model_of(r->base, base, r->overwritten), model_of(r->side, x, r->overwritten), r->overwritten))
         return "model";
-    if (r->replayed && !r->overwritten && base->path && !same_text(base->path, x->path ? x->path : ""))
+    if (r->replayed && !r->overwritten && base->path && !same_text(base->path, x->path ? x->path : "", false))
         return "path";
     if (r->replayed && base->method && x->method && strcmp(base->method, x->method) != 0)
         return "method";
