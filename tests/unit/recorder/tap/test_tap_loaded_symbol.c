@@ -59,15 +59,19 @@ static void test_none(void **state)
     assert_null(tap_loaded_symbol("fake_command", NULL));
 }
 
-/* Each function that the C library offers once is found where dlsym() finds it. */
+/* Each function that the C library offers once is found where dlsym() finds it. (A sanitizer stands before some of them, so the
+ * library itself is asked.) */
 static void test_of_the_c_library(void **state)
 {
     static const char *const names[] = {"qsort", "getenv", "snprintf", "fopen", "pthread_create", "open_memstream", "setlocale"};
+    void *library = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
     size_t i;
 
     (void)state;
+    assert_non_null(library);
     for (i = 0; i < sizeof names / sizeof *names; i++)
-        assert_ptr_equal(tap_loaded_symbol(names[i], dlsym(RTLD_DEFAULT, "abort")), dlsym(RTLD_DEFAULT, names[i]));
+        assert_ptr_equal(tap_loaded_symbol(names[i], dlsym(library, "gnu_get_libc_version")), dlsym(library, names[i]));
+    dlclose(library);
 }
 
 int main(void)
