@@ -248,7 +248,7 @@ demo: ## the main job on the embedded server: record, break a kernel, replay, an
 	@$(MAKE) --no-print-directory -s -j"$$(nproc)" all $(LIB)/bugs/fp16_overflow/libtdkernels.so
 	@BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) bash demo/run.sh
 
-torture: all tests ## the long tests: failing calls, kills, soak, fuzz, lint (an hour; SCALE=N: N times as much; TORTURE=word)
+torture: all tests ## the long tests: failing calls, kills, soak, fuzz, lint (two hours; SCALE=N: N times as much; TORTURE=word)
 	@BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) O=$(abspath $(O)) bash tests/torture/run.sh $(TORTURE)
 
 lint: ## cppcheck, gcc -fanalyzer and clang-tidy over every C file (ONLY=word; 40 minutes)

@@ -2,7 +2,7 @@
 # run.sh [WORD] - `make torture`: run the scripts of this folder (or those whose name holds WORD), one after the other. Each ends
 # with a line that says how many cases it tried, and with 1 when one failed. That line is repeated at the end, with the minutes.
 #
-# The whole is meant to fit about an hour on two idle cores. SCALE=N (1): the scripts try N times as much. Below: what each does of
+# The whole takes about two hours on two cores. SCALE=N (1): the scripts try N times as much. Below: what each does of
 # each unit of it. A variable of a script's own (CALLS, MINUTES, CASES, KILLS, SOAK_MINUTES; its head has them) goes before SCALE.
 #
 #   fail_calls            6 places of each function of the C library, 16 commands
