@@ -27,7 +27,8 @@ static cJSON *recorded_json(const struct td_op_item *it)
 {
     cJSON *e = side_json(it->judged_recorded, &it->e_recorded, NULL);
 
-    if (cJSON_IsObject(e) && td_gpu_kernel_adds(it->call.symbol, it->call.layout))
+    if (cJSON_IsObject(e) && td_gpu_kernel_adds(it->call.symbol, it->call.layout, td_op_attr(&it->call, "bits", 4),
+                                                    td_judge_rows(&it->call.out)))
         cJSON_AddTrueToObject(e, "varies");
     return e;
 }

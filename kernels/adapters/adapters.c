@@ -63,12 +63,14 @@ bool td_gpu_symbol_is_operator(const char *symbol)
     return symbol[0] == '_' && strstr(symbol, "::");
 }
 
-bool td_gpu_kernel_adds(const char *symbol, const char *layout)
+bool td_gpu_kernel_adds(const char *symbol, const char *layout, int64_t bits, int64_t rows)
 {
     const bool is_operator = td_gpu_symbol_is_operator(symbol);
     const struct td_gpu_adapter *adapter;
     bool adds = false;
 
+    if (is_operator && !strcmp(layout, "exllama") && rows > TD_GPU_EXLLAMA_MOST_ROWS(bits))
+        return false;
     for (int i = 0; !adds && (adapter = td_gpu_adapter_at(i)); i++)
         if (is_operator ? !strcmp(layout, adapter->layout) : td_gpu_symbol_is(symbol, adapter->identifier)) {
             int c = td_gpu_field_at(adapter, "c");

@@ -24,8 +24,12 @@ bool td_gpu_symbol_is_operator(const char *symbol);
 
 /* Does an entry declare that the kernel adds to its output? Several blocks then add halves to one
  * element in any order, so that no two runs give the same bits. symbol: the kernel's, or the name of an
- * operator ("_C::gptq_gemm"), whose kernels are those that read weights of this layout ("exllama"). */
-bool td_gpu_kernel_adds(const char *symbol, const char *layout);
+ * operator ("_C::gptq_gemm"), whose kernels are those that read weights of this layout ("exllama") and
+ * so many bits, but beyond some rows: then it has cuBLAS multiply, which adds in one order. */
+bool td_gpu_kernel_adds(const char *symbol, const char *layout, int64_t bits, int64_t rows);
+
+/* vLLM 0.26, q_gemm.cu: MAX_Q_GEMM_ROWS, MAX_Q_GEMM_ROWS_8BIT. For more rows it dequantises W. */
+#define TD_GPU_EXLLAMA_MOST_ROWS(bits) ((bits) == 8 ? 24 : 50)
 
 #pragma GCC visibility pop
 #endif

@@ -5,14 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/adapters/adapters.h"
 #include "kernels/gptq_gemm/gptq_gemm_cu.h"
 #include "kernels/gpucode/mangled.h"
 
-/* q_gemm.cu: BLOCK_KN_SIZE, BLOCK_M_SIZE_MAX, MAX_Q_GEMM_ROWS, MAX_Q_GEMM_ROWS_8BIT */
+/* q_gemm.cu: BLOCK_KN_SIZE, BLOCK_M_SIZE_MAX, (most rows: adapters.h) */
 #define EXLLAMA_BLOCK 128
 #define EXLLAMA_ROWS 8
-#define EXLLAMA_MOST_ROWS 50
-#define EXLLAMA_MOST_ROWS_8BIT 24
 #define EXLLAMA_K 32               /* K and groups are read in steps of this */
 
 static bool starts_with(const char *s, const char *start)
@@ -54,9 +53,9 @@ static const char *add_exllama(const struct td_gptq_op *op, const struct td_gpu_
 
 const char *td_gpu_dequant_of(const struct td_gpu_adapter *adapter, const struct td_gptq_op *op)
 {
-    if (!strcmp(adapter->family, "gptq_exllama") && op->m > EXLLAMA_MOST_ROWS)
+    if (!strcmp(adapter->family, "gptq_exllama") && op->m > TD_GPU_EXLLAMA_MOST_ROWS(4))
         return "reconstruct_exllama_4bit_kernel";
-    return !strcmp(adapter->family, "gptq_exllama_8bit") && op->m > EXLLAMA_MOST_ROWS_8BIT
+    return !strcmp(adapter->family, "gptq_exllama_8bit") && op->m > TD_GPU_EXLLAMA_MOST_ROWS(8)
                ? "reconstruct_exllama_8bit_kernel"
                : NULL;
 }

@@ -185,12 +185,15 @@ static void values_that_cannot_be(void **state)
 static void who_adds(void **state)
 {
     (void)state;
-    assert_true(td_gpu_kernel_adds("_ZN4vllm4gptq33gemm_half_q_half_gptq_4bit_kernelILb1ELi1EEEvPK6__half", "exllama"));
-    assert_true(td_gpu_kernel_adds("_C::gptq_gemm", "exllama"));
-    assert_false(td_gpu_kernel_adds("_C::marlin_gemm", "marlin"));
-    assert_false(td_gpu_kernel_adds("_C::machete_mm", "machete"));
-    assert_false(td_gpu_kernel_adds(MARLIN(F16, U4B8, "Li256ELi1ELi8ELi8ELb1ELi4ELi8ELb0"), "marlin"));
-    assert_false(td_gpu_kernel_adds("td_gptq_gemm", "exllama"));
+    assert_true(td_gpu_kernel_adds("_ZN4vllm4gptq33gemm_half_q_half_gptq_4bit_kernelILb1ELi1EEEvPK6__half", "exllama", 4, 50));
+    assert_true(td_gpu_kernel_adds("_C::gptq_gemm", "exllama", 4, 50));
+    assert_false(td_gpu_kernel_adds("_C::gptq_gemm", "exllama", 4, 51));
+    assert_true(td_gpu_kernel_adds("_C::gptq_gemm", "exllama", 8, 24));
+    assert_false(td_gpu_kernel_adds("_C::gptq_gemm", "exllama", 8, 25));
+    assert_false(td_gpu_kernel_adds("_C::marlin_gemm", "marlin", 4, 50));
+    assert_false(td_gpu_kernel_adds("_C::machete_mm", "machete", 4, 50));
+    assert_false(td_gpu_kernel_adds(MARLIN(F16, U4B8, "Li256ELi1ELi8ELi8ELb1ELi4ELi8ELb0"), "marlin", 4, 50));
+    assert_false(td_gpu_kernel_adds("td_gptq_gemm", "exllama", 4, 50));
 }
 
 int main(void)
