@@ -58,6 +58,8 @@
 #   fp8       products of FP8 by cutlass_scaled_mm: quantised at load, static checkpoints with a scale for
 #             the tensor, for each channel, for blocks of 128; run by provider torch and by cpu, with a
 #             fault in the operator (FORMS and MAX_OPS as above)
+#   deep-gemm FP8 in blocks of 128 at vLLM's defaults (DeepGEMM): named as not recorded, with its share of
+#             the GPU's time. It needs third_party/deep_gemm of vLLM's wheel, and nvcc
 #   int8      the same of INT8 W8A8 (compressed-tensors), with and without zero points
 #   forms     Marlin as other models use it: biases, act-order, bfloat16, AWQ's zero points, 8 bits;
 #             exllama with act-order. It runs two or three forms at a time: run it again for the

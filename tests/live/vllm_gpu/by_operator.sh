@@ -281,8 +281,36 @@ stage_seen() {
     RECORD="--all-ops ${RECORD:-}" seen_form all-ops-fp8 _C::dynamic_per_token_scaled_fp8_quant "" --eight tensor
     RECORD="--all-ops ${RECORD:-}" seen_form all-ops-static _C::static_scaled_fp8_quant "" --eight static
     RECORD="--all-ops ${RECORD:-}" seen_form all-ops-int8 _C::dynamic_scaled_int8_quant "" --eight int8
+    RECORD="--all-ops ${RECORD:-}" seen_form all-ops-act-order _C::permute_cols "" --act-order
+    [ ! -e "$WORK/all-ops-act-order/manifest.json" ] ||
+        for fault in column row; do
+            expect 1 "permute-cols-fault-$fault" gate "$WORK/all-ops-act-order" --lanes ops --max-ops 80 --build "$(command -v "$PYTHON")" --only permute_cols \
+                --build-env "TD_FAULT=$fault" --build-env "TD_OPERATORS=permute_cols" --build-env "PYTHONPATH=$HERE/faulty_torch:${PYTHONPATH:-}"
+        done
     seen_form fp8-torch cublasLtMatmul "--linear-backend torch" --eight static
     seen_form moe-fp8 cutlass_moe_mm "--moe-backend cutlass" --experts 8 --ffn 768 --eight channel
+}
+
+# FP8 in blocks of 128 at vLLM's defaults: DeepGEMM, which compiles its kernels at run time and announces
+# no operator. It must be named among what was not recorded, with its launches and its share of the GPU's time.
+stage_deep-gemm() {
+    "$PYTHON" -c 'import vllm.third_party.deep_gemm' 2>"$WORK/deep-gemm.import.txt" ||
+        { tail -n 3 "$WORK/deep-gemm.import.txt"; wrong "deep-gemm: this vLLM has no DeepGEMM (third_party/deep_gemm of its wheel, unpacked over it)"; return; }
+    "$PYTHON" "$HERE/random_gptq.py" "$WORK/model-deep-gemm" --eight block || { wrong "deep-gemm: no model"; return; }
+    VLLM_DEEP_GEMM_WARMUP=skip DG_JIT_CACHE_DIR=$WORK/deep-gemm-cache RECORD="--gpu-time on" record_server deep-gemm model-deep-gemm ${EAGER---enforce-eager} || return
+    sed -n '/^tapped/,$p' "$WORK/deep-gemm.record.txt" | tee -a "$WORK/table.txt"
+    "$BIN/fixture" show -a "$WORK/deep-gemm" | sed -n "/^GPU's time/,/^\$/p" | tee -a "$WORK/table.txt"
+    "$PYTHON" - "$WORK/deep-gemm/manifest.json" <<'LOOK' | tee -a "$WORK/table.txt"
+import json, sys
+tap = json.load(open(sys.argv[1]))["tap"]
+time = tap.get("gpu_time", {})
+mine = [k for k in time.get("kernels", []) if "fp8_gemm" in k["symbol"] or "deep_gemm" in k["symbol"]]
+total = sum(k["ms"] for k in time.get("kernels", []))
+print("deep-gemm: unread launches", tap.get("unread_gemms"), tap.get("unread_most"), "; in the GPU's time",
+      sum(k["launches"] for k in mine), "launches,", f"{100 * sum(k['ms'] for k in mine) / max(total, 1e-9):.1f} %,", {k["seen"] for k in mine})
+sys.exit(not mine or any(k["seen"] == "recorded" for k in mine))
+LOOK
+    [ "${PIPESTATUS[0]}" = 0 ] || wrong "deep-gemm is not named as unseen"
 }
 
 stage_int8() {
