@@ -55,6 +55,10 @@
 #   moe       a mixture of 8 experts, 4 bits and float16 (FORMS=WORD, MAX_OPS=N as above; also
 #             act-order, AWQ's zero points, bfloat16): recorded, named, run by provider torch and cpu,
 #             with a fault in the operator. It needs vLLM's library of kernels for mixtures
+#   ops-direct  moe_wna16_gemm, which vLLM takes for no model on Hopper: called by a loop in Python with
+#             vLLM's own code around it (direct_experts.py), without and with zero points; recorded, named,
+#             run by provider torch and cpu, with a row of zeros, which must be caught. It needs vLLM's
+#             library of kernels for mixtures; three minutes
 #   fp8       products of FP8 by cutlass_scaled_mm: quantised at load, static checkpoints with a scale for
 #             the tensor, for each channel, for blocks of 128; run by provider torch and by cpu, with a
 #             fault in the operator (FORMS and MAX_OPS as above)

@@ -199,10 +199,14 @@ moe_form() {
     done
 }
 
-stage_moe() {
+has_moe() { # STAGE
     "$PYTHON" -c 'import glob, importlib.util, os, sys
 sys.exit(not glob.glob(os.path.join(os.path.dirname(importlib.util.find_spec("vllm").origin), "_moe_C*.so")))' ||
-        { wrong "moe: this vLLM has no _moe_C library (moe.tar.xz, unpacked over it)"; return; }
+        { wrong "$1: this vLLM has no _moe_C library (moe.tar.xz, unpacked over it)"; return 1; }
+}
+
+stage_moe() {
+    has_moe moe || return
     moe_form plain
     moe_form float --bits 16
     [ -n "${FORMS:-}" ] || return
@@ -356,6 +360,39 @@ stage_tensor() {
     "$BIN/fixture" show "$WORK/tensor-machete" ledger | grep -E '^(weights|ops)' | tee -a "$WORK/table.txt"
     expect 0 tensor-machete-torch gate "$WORK/tensor-machete" --build "$(command -v "$PYTHON")" --lanes ops --max-ops "${MAX_OPS:-80}"
     expect 0 tensor-machete-cpu gate "$WORK/tensor-machete" --provider cpu --lanes ops --max-ops "${MAX_OPS:-80}"
+}
+
+# direct_form NAME OPTIONS OF random_gptq.py...: moe_wna16_gemm, called by direct_experts.py without a server
+direct_form() {
+    local name=ops-direct-$1 python
+    python=$(command -v "$PYTHON")
+    local judge=(--lanes ops --max-ops "${MAX_OPS:-48}")
+    "$PYTHON" "$HERE/random_gptq.py" "$WORK/model-$name" --experts 8 --ffn 768 "${@:2}" || { wrong "$name: no model"; return; }
+    rm -rf "${WORK:?}/$name"
+    "$BIN/record" -o "$WORK/$name" --server "127.0.0.1:$PORT" --suite "$WORK/direct.jsonl" --repeat 1 -n 8 --timeout 120 --gemms all --checkpoint "$WORK/model-$name" \
+        --run -- env EXPERTS_MODEL="$WORK/model-$name" "$PYTHON" "$ROOT/tests/fakes/fake_server.py" --port "$PORT" --seconds 300 --steps "$HERE/direct_experts.py" \
+        >"$WORK/$name.record.txt" 2>&1 || { tail -n 12 "$WORK/$name.record.txt"; wrong "record $name"; return; }
+    grep -E '^ *(ops|tap|torch|kernels|weights)|warning' "$WORK/$name.record.txt" | tee -a "$WORK/table.txt"
+    "$BIN/fixture" verify "$WORK/$name" >>"$WORK/$name.record.txt" 2>&1 || wrong "fixture verify $name"
+    "$BIN/fixture" ops "$WORK/$name" --json | "$PYTHON" "$HERE/direct_ops.py" "$WORK/$name" _moe_C::moe_wna16_gemm 4 2>&1 | tee -a "$WORK/table.txt"
+    [ "${PIPESTATUS[1]}" = 0 ] || wrong "$name"
+    expect 0 "$name-itself" gate "$WORK/$name" "${judge[@]}" --build "$python" --only moe_wna16_gemm
+    grep -E 'bit-equal|largest|worst' "$WORK/$name-itself.txt" | head -n 4 | tee -a "$WORK/table.txt"
+    expect 0 "$name-cpu" gate "$WORK/$name" "${judge[@]}" --provider cpu --only moe_wna16_gemm
+    # a column that is 1 % too large is not caught: the operator adds halves, and its own errors are larger
+    expect 1 "$name-fault-row" gate "$WORK/$name" "${judge[@]}" --build "$python" --only moe_wna16_gemm --build-env TD_FAULT=row \
+        --build-env TD_OPERATORS=moe_wna16_gemm --build-env "PYTHONPATH=$HERE/faulty_torch:${PYTHONPATH:-}"
+}
+
+stage_ops-direct() {
+    say "ops-direct: allspark_w8a16_gemm is not called: vLLM builds it for compute capability 8.0 to 8.9; this GPU has $("$PYTHON" -c 'import torch
+print(*torch.cuda.get_device_capability(), sep=".")')"
+    has_moe ops-direct || return
+    "$PYTHON" -c 'import json
+for rows in (1, 7, 24):
+    print(json.dumps({"id": f"rows-{rows}", "prompt": " ".join(["word"] * rows)}))' >"$WORK/direct.jsonl"
+    direct_form plain
+    direct_form zeros --awq --fine
 }
 
 build_own() { # FILE, options: compile own_operators.cu against torch's headers
