@@ -28,8 +28,6 @@ extern int fake_cudart_refuse, fake_cudart_refuse_update; /* so many launches, a
 int fake_cudart_refuse, fake_cudart_refuse_update;
 extern _Atomic unsigned fake_cudart_together; /* launches of a graph while another thread launched it: CUDA allows none */
 _Atomic unsigned fake_cudart_together;
-extern void (*fake_cudart_behind)(void); /* called once, behind the next launch: what another thread does while this one is not back yet */
-void (*fake_cudart_behind)(void);
 static void *_Atomic under_way[8];     /* graphs that threads are launching */
 
 static _Thread_local int last_error;  /* of a launch; as the real one, it stays until somebody takes it */
@@ -127,7 +125,6 @@ static unsigned launch_begins(void *exec)
 
 int cudaGraphLaunch(void *exec, void *stream)
 {
-    void (*behind)(void) = fake_cudart_behind;
     unsigned mine;
     int rc;
 
@@ -141,9 +138,5 @@ int cudaGraphLaunch(void *exec, void *stream)
     __atomic_store_n(&fake_cudart_launched, exec, __ATOMIC_RELAXED); /* threads launch at once */
     rc = cuGraphLaunch(exec, stream);
     under_way[mine] = NULL;
-    if (behind) {
-        fake_cudart_behind = NULL;
-        behind();
-    }
     return rc;
 }

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "recorder/tap/cuda/cuda_callback.h"
-#include "recorder/tap/cuda/cuda_graph_launch.h"
 #include "recorder/tap/cuda/cuda_graphs.h"
 #include "recorder/tap/gpu/gpu_gate.h"
 #include "recorder/tap/gpu/gpu_recognise.h"
@@ -15,6 +14,7 @@ static __thread __attribute__((tls_model("initial-exec"))) struct {
     uint64_t token;                   /* of a launch that is recorded, between its two callbacks */
     struct tap_cuda_captured *captured; /* of a launch that is captured, the same */
     const void *exec;                 /* of a graph that is launched, the same */
+    uint64_t launch;                  /* its number, if it copies (cuda_graph_arena.h) */
 } me;
 
 /* Parameters in the packed form: `extra` holds pairs of a word and a value; two of them give the
@@ -129,9 +129,16 @@ static void after_launch(uint32_t cbid, const struct td_cupti_data *d)
     me.token = 0;
     me.exec = NULL;
     if (exec && ok && is_graph_launch(cbid) && tap_armed())
-        tap_cuda_graphs_launched(exec, graph_stream(cbid, d), d->context);
+        tap_cuda_graphs_launched(exec, graph_stream(cbid, d), d->context, me.launch);
     else if (token && read_call(&l, cbid, d))
         tap_gpu_gate_leave(token, &l, ok);
+}
+
+static void launch_over(void)
+{
+    if (me.launch)
+        tap_cuda_graphs_launch_over();
+    me.launch = 0;
 }
 
 /* Watch captures and graphs, while asleep too. True: the call was about them, and nothing else is
@@ -141,11 +148,12 @@ static bool handle_graphs(uint32_t cbid, const struct td_cupti_data *d)
     struct tap_cuda_captured *captured = me.captured;
     struct tap_gpu_launch l;
 
-    if (d->site == TD_CUPTI_ENTER && is_graph_launch(cbid))
-        me.exec = NULL;               /* left by a launch whose end was not watched */
-    if (d->site == TD_CUPTI_ENTER && is_graph_launch(cbid))
-        tap_cuda_graph_launch_note(((const struct td_cupti_graph_launch_params *)d->params)->exec,
-                                   graph_stream(cbid, d));
+    if (d->site == TD_CUPTI_ENTER && is_graph_launch(cbid)) {
+        launch_over();                /* of a launch whose end was not watched */
+        me.exec = NULL;
+        me.launch = tap_cuda_graphs_launch(
+            ((const struct td_cupti_graph_launch_params *)d->params)->exec, graph_stream(cbid, d));
+    }
     if (is_graph_launch(cbid))
         return false;
     me.captured = NULL;
@@ -175,6 +183,8 @@ void tap_cuda_on_call(void *user, int domain, uint32_t cbid, const void *data)
             after_launch(cbid, d);
         tap_gpu_go_out();
     }
+    if (d->site == TD_CUPTI_EXIT && is_graph_launch(cbid))
+        launch_over();
     tap_gpu_thread.own_calls = false;
     errno = e;
 }
@@ -184,4 +194,5 @@ void tap_cuda_callback_forget(void)
     me.token = 0;
     me.captured = NULL;
     me.exec = NULL;
+    me.launch = 0;
 }

@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
 
+#include "recorder/tap/cuda/cuda_graph_arena.h"
 #include "recorder/tap/cuda/cuda_graph_follow.h"
 #include "recorder/tap/cuda/cuda_graph_recent.h"
 #include "recorder/tap/gpu/gpu_captures.h"
@@ -27,6 +28,7 @@ void tap_cuda_follow_forget(void)
 {
     atomic_store(&tap_gpu_captures, 0);
     pthread_mutex_init(&lock, NULL);  /* the parent's other threads may have held it */
+    tap_cuda_arena_forget();
     tap_cuda_plans_forget();
 }
 

@@ -1,17 +1,10 @@
 /* cuda_graph_launch.c - a graph is launched: its ops pass the launch gate.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "recorder/tap/cuda/cuda_graph_arena.h"
 #include "recorder/tap/cuda/cuda_graph_follow.h"
 #include "recorder/tap/cuda/cuda_graph_launch.h"
 #include "recorder/tap/gpu/flight_trigger.h"
 #include "recorder/tap/gpu/gpu_gate.h"
-#include "recorder/tap/gpu/gpu_queue.h"
-
-static struct {
-    /* Number of the stream that graphs with slots are launched on in this arm; 0: none was. With the
-     * plans' lock held. */
-    uint64_t stream;
-    _Atomic bool crossed;             /* they are launched on more than one */
-} seen;
 
 void tap_cuda_graph_launch_arm(void)
 {
@@ -20,8 +13,7 @@ void tap_cuda_graph_launch_arm(void)
     unsigned i;
 
     tap_cuda_follow_lock();
-    seen.stream = 0;
-    seen.crossed = false;
+    tap_cuda_arena_arm();
     for (i = 0; (k = tap_gpu_graph_kernel_at(i, &used)) && used; i++) {
         atomic_store(&k->n, 0);
         k->sent = 0;
@@ -29,22 +21,10 @@ void tap_cuda_graph_launch_arm(void)
     tap_cuda_follow_unlock();
 }
 
-/* Graphs on two streams may run at the same time, and write into the same slots: from then on
- * nothing of them is recorded. */
-static void note_stream(uint64_t number)
-{
-    if (!seen.stream)
-        seen.stream = number;
-    if (seen.crossed || (number && number == seen.stream))
-        return;
-    seen.crossed = true;
-    tap_gpu_queue_void();
-}
-
-void tap_cuda_graph_launch_note(const void *exec, void *stream)
+bool tap_cuda_graph_launch_note(const void *exec, void *stream)
 {
     struct tap_cuda_plan *p, *outer;
-    bool capturing;
+    bool capturing, has_slots;
 
     tap_cuda_follow_lock();
     p = tap_cuda_plan_at(TAP_CUDA_EXEC, exec);
@@ -52,9 +32,11 @@ void tap_cuda_graph_launch_note(const void *exec, void *stream)
     /* A graph in a graph: both write into the arena from its start. */
     if (outer && p && p->first)
         tap_cuda_plan_nest(outer, p);
-    if (!capturing && p && p->first && tap_armed())
-        note_stream(tap_gpu_stream_number(stream));
+    has_slots = !capturing && p && p->first;
+    if (has_slots && tap_armed())
+        tap_cuda_arena_note_stream(tap_gpu_stream_number(stream));
     tap_cuda_follow_unlock();
+    return has_slots;
 }
 
 static void count_launches(const struct tap_cuda_plan *p)
@@ -81,7 +63,7 @@ void tap_cuda_graph_launch_begin(struct tap_cuda_graph_launch *l, const void *ex
     if (l->by_twins && l->plan && l->plan->first) {
         l->context = l->plan->context ? l->plan->context : tap_gpu_context_of(l->stream);
         l->stream_number = tap_gpu_stream_number(l->stream);
-        note_stream(l->stream_number);
+        tap_cuda_arena_note_stream(l->stream_number);
     }
     tap_cuda_follow_unlock();
 }
@@ -91,7 +73,7 @@ bool tap_cuda_graph_launch_is_recorded(struct tap_cuda_graph_launch *l, bool can
     const struct tap_cuda_captured *s = l->plan ? l->plan->first : NULL;
     struct tap_gpu_launch first;
 
-    if (!s || seen.crossed)
+    if (!s || !tap_cuda_arena_is_sound(0))
         return false;
     first = s->launch;
     first.stream = l->stream;
@@ -116,6 +98,7 @@ static struct tap_gpu_launch made_by(const struct tap_cuda_graph_launch *l,
 
     launch.stream = l->stream;
     launch.context = l->context;
+    launch.graph_launch = l->number;
     launch.slot = has_slot(l, s) && s->part == l->part ? l->arena + s->slot : 0;
     launch.uncopied = !launch.slot;
     launch.in_rotation = has_slot(l, s) && !launch.slot;
@@ -129,7 +112,7 @@ static void record_captured(const struct tap_cuda_graph_launch *l, const struct 
     const struct tap_gpu_launch launch = made_by(l, s);
     uint64_t token;
 
-    if (seen.crossed) {
+    if (!tap_cuda_arena_is_sound(l->number)) {
         tap_count(TAP_OPS_THREADS, !s->joins, tap_gpu_gemm_copied_bytes(&s->work));
         return;
     }
@@ -202,7 +185,7 @@ static void pass_graph(const struct tap_cuda_graph_launch *l, struct tap_gpu_gra
     const struct tap_cuda_captured *s;
     struct tap_gpu_launch launch;
 
-    if (seen.crossed) {
+    if (!tap_cuda_arena_is_sound(l->number)) {
         tap_count(TAP_OPS_THREADS, g->n, g->bytes);
         return;
     }

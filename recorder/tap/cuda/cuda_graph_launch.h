@@ -2,8 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * On the thread that launches, inside the tap (gpu_threads.h) but for note(). All graphs copy to the
- * same memory, since one graph of a server runs after the other, on one stream. Where two streams are
- * seen, nothing of graphs is recorded any more in that arm. */
+ * same memory: what is right there, cuda_graph_arena.h knows. */
 #ifndef TD_RECORDER_TAP_CUDA_CUDA_GRAPH_LAUNCH_H
 #define TD_RECORDER_TAP_CUDA_CUDA_GRAPH_LAUNCH_H
 
@@ -20,6 +19,7 @@ struct tap_cuda_graph_launch {
     uint64_t stream_number;           /* with by_twins, from begin on */
     /* Where the graph that runs copies the operands of its ops; 0 bytes: it copies none. */
     uint64_t arena, bytes;
+    uint64_t number;                  /* of the launch, if it copies (cuda_graph_arena.h); else 0 */
     uint32_t part;                    /* of its ops, which it copies */
     /* The gate knows its first op already: tap_cuda_graph_launch_is_recorded(). */
     bool noted, recorded;
@@ -29,8 +29,8 @@ struct tap_cuda_graph_launch {
 };
 
 /* Before a graph is launched, armed or not: one that is captured into another graph, and the stream
- * of one that has slots. */
-void tap_cuda_graph_launch_note(const void *exec, void *stream);
+ * of one that has slots. True: that one is launched now. */
+bool tap_cuda_graph_launch_note(const void *exec, void *stream);
 /* Look up the plan, which stays until end. With by_twins it notes the stream as well. */
 void tap_cuda_graph_launch_begin(struct tap_cuda_graph_launch *l, const void *exec);
 /* Before the launch: is the step to which it belongs recorded, or in the flight recorder's ring? Not

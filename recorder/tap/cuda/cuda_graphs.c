@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "recorder/tap/core/tap_environ.h"
+#include "recorder/tap/cuda/cuda_graph_arena.h"
 #include "recorder/tap/cuda/cuda_graph_follow.h"
 #include "recorder/tap/cuda/cuda_graph_launch.h"
 #include "recorder/tap/cuda/cuda_graphs.h"
@@ -250,9 +251,28 @@ void tap_cuda_graphs_leave(const struct tap_cuda_captured *captured, const struc
 
 /* ---- launches of graphs ---------------------------------------------------------------------- */
 
-void tap_cuda_graphs_launched(const void *exec, void *stream, void *context)
+uint64_t tap_cuda_graphs_launch(const void *exec, void *stream)
 {
-    struct tap_cuda_graph_launch l = {.stream = stream, .context = context,
+    uint64_t launch;
+
+    if (!tap_cuda_graph_launch_note(exec, stream))
+        return 0;
+    tap_cuda_follow_lock();
+    launch = tap_cuda_arena_enter();
+    tap_cuda_follow_unlock();
+    return launch;
+}
+
+void tap_cuda_graphs_launch_over(void)
+{
+    tap_cuda_follow_lock();
+    tap_cuda_arena_leave();
+    tap_cuda_follow_unlock();
+}
+
+void tap_cuda_graphs_launched(const void *exec, void *stream, void *context, uint64_t launch)
+{
+    struct tap_cuda_graph_launch l = {.stream = stream, .context = context, .number = launch,
                                       .arena = graphs.arena, .bytes = graphs.bytes};
     int status = TD_CUDA_CAPTURE_NONE;
 

@@ -10,7 +10,8 @@
  * the gate, into the stage.
  *
  * All captures use the arena from its start: of the graphs of one server one runs after the other,
- * on one stream. Where two streams are seen, nothing of graphs is recorded any more in that arm.
+ * on one stream. Where two threads launch graphs at once, nothing of either launch is recorded; where
+ * two streams are seen, nothing of graphs is any more in that arm.
  *
  * Whose slots an executable graph has: capture -> CUgraph (cuStreamGetCaptureInfo) -> CUgraphExec
  * (cuGraphInstantiate*, cuGraphExecUpdate*). A graph that is changed by hand after its capture is
@@ -47,8 +48,12 @@ bool tap_cuda_graphs_enter(const struct tap_gpu_launch *l, const char *symbol,
                            struct tap_cuda_captured **captured);
 void tap_cuda_graphs_leave(const struct tap_cuda_captured *captured, const struct tap_gpu_launch *l,
                            bool ok);
-/* While armed, after a graph was launched: count its launches, and record what they computed. */
-void tap_cuda_graphs_launched(const void *exec, void *stream, void *context);
+/* Before a graph is launched. Not 0: its launch has that number, and _over() must be called once it
+ * is launched, or was not, and what it copied is taken over. */
+uint64_t tap_cuda_graphs_launch(const void *exec, void *stream);
+/* While armed, after the launch: count the graph's launches, and record what they computed. */
+void tap_cuda_graphs_launched(const void *exec, void *stream, void *context, uint64_t launch);
+void tap_cuda_graphs_launch_over(void);
 
 #pragma GCC visibility pop
 #endif

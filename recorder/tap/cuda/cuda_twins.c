@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 
+#include "recorder/tap/cuda/cuda_graph_arena.h"
 #include "recorder/tap/cuda/cuda_graph_launch.h"
 #include "recorder/tap/cuda/cuda_graph_recent.h"
 #include "recorder/tap/cuda/cuda_twin_make.h"
@@ -184,9 +185,6 @@ static bool want(struct tap_cuda_plan *p)
     return ready;
 }
 
-/* A thread launches a twin, or reads what it copied. With the plans' lock held. */
-static bool under_way;
-
 /* The twin, until leave_twin(): it stays, and so does what it copied; NULL: it is gone meanwhile, or
  * another thread launches one. All twins copy to the same memory: a second one, launched on the same
  * stream before the first thread has had it copied, would overwrite that. And two graphs that were
@@ -196,9 +194,9 @@ static void *enter_twin(struct tap_cuda_graph_launch *l)
     void *twin;
 
     tap_cuda_follow_lock();
-    twin = under_way ? NULL : l->plan->twin;
+    twin = tap_cuda_arena_is_free() ? l->plan->twin : NULL;
     if (twin) {
-        under_way = true;
+        l->number = tap_cuda_arena_enter();
         l->plan->launching++;
         l->plan->users++;
         l->arena = tap_cuda_twin_arena(&l->bytes);
@@ -211,7 +209,7 @@ static void *enter_twin(struct tap_cuda_graph_launch *l)
 static void leave_twin(struct tap_cuda_plan *p, bool refused)
 {
     tap_cuda_follow_lock();
-    under_way = false;
+    tap_cuda_arena_leave();
     p->launching--;
     p->refused_ns = refused ? p->launched_ns : 0;
     tap_cuda_twin_launched(p);
@@ -269,7 +267,7 @@ static int launch_followed(void *exec, void *stream, const struct tap_cuda_launc
     rc = launch_chosen(&runs, exec, stream, by, e, &refused);
     e = errno;
     if (runs == exec)
-        l.bytes = 0;                  /* its operands were not copied */
+        l.bytes = l.number = 0;       /* its operands were not copied */
     p = l.plan;
     tap_cuda_graph_launch_end(&l, rc == 0);
     if (twin != exec)
@@ -353,7 +351,6 @@ void tap_cuda_twins_disarm(void)
 void tap_cuda_twins_forget(void)
 {
     atomic_store(&on, false);
-    under_way = false;
     tap_gpu_captures_follow(NULL);
     tap_cuda_plans_on_free(NULL);
     tap_cuda_twin_stock_forget();

@@ -22,6 +22,8 @@ struct tap_gpu_launch {               /* a launch as the server makes it */
     /* Launched by a CUDA graph: device address of the copies that the graph makes of its operands;
      * else 0. */
     uint64_t slot;
+    /* The number of that graph's launch, by which it may turn out void (gpu_queue.h); else 0. */
+    uint64_t graph_launch;
     bool uncopied;                    /* by a graph that makes no copies: it cannot be recorded */
     bool in_rotation;                 /* that graph copies others just now, and this one in its turn */
     bool noted;                       /* the gate knows its step already: tap_gpu_gate_note_work() */

@@ -10,7 +10,7 @@
 static struct tap_gpu_entry *queue;
 /* Of the writer, of the sender; counted since the arm began. */
 static _Atomic uint64_t head, tail;
-static _Atomic uint64_t void_until;   /* entries of graphs before this one are void */
+static _Atomic uint64_t void_first, void_last; /* launches of graphs that are void; 0: none */
 static enum tap_count cut;            /* of the next entry; the writer's alone */
 
 bool tap_gpu_queue_clear(void)
@@ -25,7 +25,8 @@ bool tap_gpu_queue_clear(void)
     }
     atomic_store(&head, 0);
     atomic_store(&tail, 0);
-    atomic_store(&void_until, 0);
+    atomic_store(&void_first, 0);
+    atomic_store(&void_last, 0);
     cut = TAP_OPS_SENT;
     return true;
 }
@@ -58,17 +59,24 @@ void tap_gpu_queue_cut(enum tap_count why)
     cut = why;
 }
 
-void tap_gpu_queue_void(void)
+/* Whoever sees the last number sees the first one too. */
+void tap_gpu_queue_void(uint64_t first, uint64_t last)
 {
-    atomic_store(&void_until, atomic_load(&head));
+    const uint64_t from = atomic_load(&void_first);
+
+    if (!from || first < from)
+        atomic_store(&void_first, first);
+    if (last > atomic_load(&void_last))
+        atomic_store(&void_last, last);
 }
 
-/* An entry whose batch had come before the queue was voided is right. The sender asks after it saw
- * the batch, so it may find such an entry void, but never a wrong one valid. */
+/* What was copied before the queue was voided is right. The sender asks after it saw the batch, so it
+ * may find such an entry void, but never a wrong one valid. */
 bool tap_gpu_queue_is_void(const struct tap_gpu_entry *e)
 {
-    return e->launch.slot && atomic_load_explicit(&tail, memory_order_relaxed) <
-                                 atomic_load_explicit(&void_until, memory_order_acquire);
+    const uint64_t launch = e->launch.graph_launch;
+
+    return launch && launch <= atomic_load(&void_last) && launch >= atomic_load(&void_first);
 }
 
 const struct tap_gpu_entry *tap_gpu_queue_entry(void)

@@ -60,9 +60,10 @@ void tap_gpu_queue_put_part(struct tap_gpu_entry *e, uint32_t batch);
 void tap_gpu_queue_cut(enum tap_count why);
 
 /* ---- any thread ------------------------------------------------------------------------------ */
-/* Launches of graphs that are in the queue now, and whose batch has not come, may have been
- * overwritten: they must not be sent. */
-void tap_gpu_queue_void(void);
+/* What the launches of graphs with these numbers copied may have been overwritten, also where it comes
+ * into the queue later: unless its batch has come, it must not be sent. Called again, all numbers
+ * between are void as well. One caller at a time. */
+void tap_gpu_queue_void(uint64_t first, uint64_t last);
 bool tap_gpu_queue_is_empty(void);
 
 /* ---- the sender ------------------------------------------------------------------------------ */

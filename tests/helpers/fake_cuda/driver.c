@@ -505,7 +505,7 @@ static void reset(void)
 
 const struct fake_cuda_api *fake_cuda_api(void)
 {
-    static const struct fake_cuda_api api = {add_kernel, on_call, on_load, add_fault, use_thread, calls, calls_here, bytes_in_use, reset, on_ran};
+    static const struct fake_cuda_api api = {add_kernel, on_call, on_load, add_fault, use_thread, calls, calls_here, bytes_in_use, reset, on_ran, behind_graph};
 
     return &api;
 }

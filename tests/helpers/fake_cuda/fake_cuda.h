@@ -85,6 +85,7 @@ struct fake_cuda_api {
     size_t (*bytes_in_use)(void);                                /* device memory that is allocated or mapped */
     void (*reset)(void);                                         /* finish all work, forget faults, sticky errors, hooks and counts */
     void (*on_ran)(fake_cuda_ran_fn *fn);                        /* fn NULL: remove */
+    void (*behind_graph)(void (*fn)(void));                      /* called once, behind the next launch of a graph, before anybody knows that it is back */
 };
 /* The functions above; tests link the library or use dlsym. */
 const struct fake_cuda_api *fake_cuda_api(void);

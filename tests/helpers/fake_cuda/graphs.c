@@ -467,12 +467,20 @@ int cuGraphExecDestroy(void *exec)
     HOOKED("cuGraphExecDestroy", 516, destroy("cuGraphExecDestroy", exec), exec);
 }
 
+static void (*_Atomic behind_next)(void);
+
+void behind_graph(void (*fn)(void))
+{
+    behind_next = fn;
+}
+
 static int launch_graph(const char *name, uint32_t cbid, void *exec, void *stream, bool per_thread)
 {
     struct { void *exec, *stream; } params = {exec, stream};
     struct call_site site;
     struct stream *s;
     const struct task *t;
+    void (*behind)(void);
     int rc;
 
     hook_enter(&site, name, cbid, &params, NULL);
@@ -483,6 +491,9 @@ static int launch_graph(const char *name, uint32_t cbid, void *exec, void *strea
     for (t = rc ? NULL : ((struct graph *)exec)->first; t && !rc; t = t->next)
         rc = stream_issue(s, task_copy(t));
     leave(rc);
+    behind = atomic_exchange(&behind_next, NULL);
+    if (behind)
+        behind();
     hook_exit(&site, rc);
     return rc;
 }

@@ -98,6 +98,7 @@ struct function {
     uint32_t magic;                  /* tells a CUfunction from a CUkernel */
 };
 void add_kernel(const struct fake_cuda_kernel *kernel); /* modules.c */
+void behind_graph(void (*fn)(void)); /* graphs.c */
 extern const struct fake_cuda_kernel gather_kernel;     /* gather.c: a kernel of the tap's own */
 extern const struct fake_cuda_kernel cache_rows_kernel; /* cache_rows.c: another */
 void jit_load(const void *image, size_t bytes, bool fatbin); /* jit.c: "compile" PTX that is not in the cache */

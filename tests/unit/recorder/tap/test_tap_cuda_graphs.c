@@ -8,12 +8,14 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <pthread.h>
 
 #include "common/json.h"
 #include "fake_gpu.h"
 #include "tap_bench.h"
 #include "recorder/tap/core/tap.h"
 #include "recorder/tap/gpu/flight_trigger.h"
+#include "recorder/tap/gpu/gpu_driver.h"
 
 #define ARENA_MIB "1"
 
@@ -410,6 +412,92 @@ static void two_streams_are_refused(void **state)
     cu.stream_destroy(other);
 }
 
+/* ---- two threads on one stream ----------------------------------------------------------------------------------- */
+
+static void *other_exec;
+
+static void *launch_other(void *result)
+{
+    cu.ctx_set_current(gpu_context);
+    *(int *)result = cu.graph_launch(other_exec, gpu_stream);
+    return NULL;
+}
+
+static void another_thread_launches(void)
+{
+    pthread_t other;
+    int rc = -1;
+
+    assert_int_equal(pthread_create(&other, NULL, launch_other, &rc), 0);
+    pthread_join(other, NULL);
+    assert_int_equal(rc, 0);
+}
+
+/* A thread launches a graph; before the tap has had its slots copied another one launches a graph on that stream, which writes to the same slots. */
+static void two_threads_copies_are_void(void **state)
+{
+    void *exec = capture(0, LAYERS, 1);
+    struct bench b;
+    int i;
+
+    (void)state;
+    other_exec = capture(0, LAYERS, 4);
+    arm(&b, TAP_MODE_ALL);
+    pass(exec, 1, 1);
+    say->behind_graph(another_thread_launches);
+    pass(exec, 1, 2);
+    pass(other_exec, 4, 3);            /* as ever after that */
+    disarm(&b);
+    assert_int_equal(b.n_ops, 2 * LAYERS);
+    assert_int_equal(ledger(&b, "ops.dropped.threads"), 2 * LAYERS);
+    for (i = 0; i < 2 * LAYERS; i++)
+        check_op(&b, &b.ops[i], i % LAYERS, i < LAYERS ? 1 : 4, i < LAYERS ? 1 : 3);
+    check_balance(&b);
+    bench_close(&b);
+    cu.graph_exec_destroy(exec);
+    cu.graph_exec_destroy(other_exec);
+}
+
+static int (*real_launch) FAKE_CUDA_LAUNCH_ARGS;
+static unsigned copies;
+
+/* The tap copies by a kernel, an op in a launch. */
+static int copy_in_company FAKE_CUDA_LAUNCH_ARGS
+{
+    if (++copies == 2)
+        another_thread_launches();
+    return real_launch(function, gx, gy, gz, bx, by, bz, shared_bytes, stream, params, extra);
+}
+
+/* The same, while the tap has them copied. What it had before that is right, and may be sent. */
+static void copies_end_where_another_thread_comes(void **state)
+{
+    void *exec = capture(0, LAYERS, 1);
+    struct bench b;
+    size_t i;
+
+    (void)state;
+    other_exec = capture(0, LAYERS, 4);
+    arm(&b, TAP_MODE_ALL);
+    pass(exec, 1, 1);
+    real_launch = tap_driver.launch;
+    tap_driver.launch = copy_in_company;
+    copies = 0;
+    pass(exec, 1, 2);
+    tap_driver.launch = real_launch;
+    assert_true(copies >= 2);
+    pass(exec, 1, 3);
+    disarm(&b);
+    assert_int_equal(b.n_ops + ledger(&b, "ops.dropped.threads"), 4 * LAYERS);
+    assert_true(ledger(&b, "ops.dropped.threads") > LAYERS);
+    for (i = 0; i < b.n_ops; i++)
+        check_op(&b, &b.ops[i], (int)i % LAYERS, 1, i < LAYERS ? 1 : i >= b.n_ops - LAYERS ? 3 : 2);
+    check_balance(&b);
+    bench_close(&b);
+    cu.graph_exec_destroy(exec);
+    cu.graph_exec_destroy(other_exec);
+}
+
 static void a_graph_in_a_graph_is_counted(void **state)
 {
     void *inner = capture(1, 2, 1), *served, *exec;
@@ -525,6 +613,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(old_handles_mean_nothing),
         cmocka_unit_test(a_failed_capture_is_nothing),
         cmocka_unit_test(two_streams_are_refused),
+        cmocka_unit_test(two_threads_copies_are_void),
+        cmocka_unit_test(copies_end_where_another_thread_comes),
         cmocka_unit_test(a_graph_in_a_graph_is_counted),
         cmocka_unit_test(other_forms_are_counted),
         cmocka_unit_test(a_capture_while_armed),

@@ -40,7 +40,6 @@ int cudaGraphLaunch(void *exec, void *stream);
 static struct { void *kernel, *stream; int mode; } handle;
 static void **launched;                /* the executable graph that the fake libcudart launched last */
 static unsigned *pause_us;             /* before each launch */
-static void (**behind)(void);          /* called once, behind the next launch, before it returns */
 static int *refuse, *refuse_update;    /* how many launches, and updates, it refuses */
 static _Atomic unsigned *together;     /* launches of one graph by two threads at the same time */
 static int (*peek_last_error)(void), (*get_last_error)(void);
@@ -57,7 +56,6 @@ static inline int setup(void **state)
     launched = dlsym(cudart, "fake_cudart_launched");
     pause_us = dlsym(cudart, "fake_cudart_pause_us");
     together = dlsym(cudart, "fake_cudart_together");
-    behind = dlsym(cudart, "fake_cudart_behind");
     *(void **)&peek_last_error = dlsym(cudart, "cudaPeekAtLastError");
     *(void **)&get_last_error = dlsym(cudart, "cudaGetLastError");
     refuse = dlsym(cudart, "fake_cudart_refuse"), refuse_update = dlsym(cudart, "fake_cudart_refuse_update");
@@ -68,7 +66,7 @@ static inline int setup(void **state)
     }
     buffer[0] = gpu_memory(BYTES), buffer[1] = gpu_memory(BYTES);
     handle.kernel = gpu_kernel(FAKE_LINEAR);
-    return cu.stream_create(&capture_stream, TD_CUDA_STREAM_NON_BLOCKING) || !launched || !together || !refuse || !refuse_update || !pause_us || !behind;
+    return cu.stream_create(&capture_stream, TD_CUDA_STREAM_NON_BLOCKING) || !launched || !together || !refuse || !refuse_update || !pause_us;
 }
 
 static inline void layer_on(void *stream, int l, int m)
