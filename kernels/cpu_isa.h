@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-enum td_cpu { TD_CPU_ANY, TD_CPU_AVX2 };
+enum td_cpu { TD_CPU_ANY, TD_CPU_AVX2, TD_CPU_AVX512 };
 
 /* Can this machine run code compiled for that instruction set? */
 static inline bool td_cpu_can_run(enum td_cpu cpu)
@@ -19,6 +19,12 @@ static inline bool td_cpu_can_run(enum td_cpu cpu)
     case TD_CPU_AVX2: /* and F16C, which every machine with AVX2 has */
 #if defined(__x86_64__) || defined(__i386__)
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+        return false;
+#endif
+    case TD_CPU_AVX512: /* its foundation */
+#if defined(__x86_64__) || defined(__i386__)
+        return __builtin_cpu_supports("avx512f") && td_cpu_can_run(TD_CPU_AVX2);
 #else
         return false;
 #endif

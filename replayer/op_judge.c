@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "kernels/ops/op_kinds.h"
+#include "kernels/ops/product_share.h"
 #include "replayer/judge_order.h"
 #include "replayer/op_compare.h"
 #include "replayer/op_judge_json.h"
@@ -121,6 +122,7 @@ struct batch {
     struct td_op_item *items;
     struct work *works; int n_works;
     atomic_int next, done;         /* work that is taken next; items judged */
+    atomic_int unfinished;         /* works */
     td_op_judged_fn *tell; void *ctx;
 };
 
@@ -225,7 +227,8 @@ static void compare_work(struct td_op_item *it)
         td_op_item_fail(it, TD_OP_BROKEN, err.msg);
 }
 
-/* Take works until none is left. tell: may this thread report how far all of them are? */
+/* Take works until none is left, then help those who still compute a reference. tell: may this thread
+ * report how far all of them are? */
 static void judge_works(struct batch *b, bool tell)
 {
     int w, done;
@@ -240,7 +243,10 @@ static void judge_works(struct batch *b, bool tell)
         done = atomic_fetch_add(&b->done, work->n ? work->n : 1) + (work->n ? work->n : 1);
         if (tell)
             b->tell(b->ctx, done);
+        if (atomic_fetch_sub(&b->unfinished, 1) == 1)
+            td_product_wake();
     }
+    td_product_help_while(&b->unfinished);
 }
 
 static void *judge_thread(void *arg)
@@ -254,8 +260,15 @@ static int64_t item_rows(const struct td_op_item *it)
     return td_op_attr(&it->call, "m", TD_REFERENCE_BATCH_MAX_ROWS);
 }
 
-/* Put neighbours with equal weights into one work, until it has TD_REFERENCE_BATCH_MAX_ROWS
- * rows. */
+/* Rows that a work of such items may have. */
+static int64_t most_rows(const struct td_op_item *it)
+{
+    const int64_t by_size = TD_REFERENCE_BATCH_MAX_RESULTS / (td_judge_cols(&it->call.out) + 1);
+
+    return by_size < TD_REFERENCE_BATCH_MAX_ROWS ? by_size : TD_REFERENCE_BATCH_MAX_ROWS;
+}
+
+/* Put neighbours with equal weights into one work, until it has as many rows as it may. */
 static void divide_into_works(struct td_op_item *items, int n, struct batch *b)
 {
     struct work *w = NULL;
@@ -271,7 +284,7 @@ static void divide_into_works(struct td_op_item *items, int n, struct batch *b)
                 b->works[b->n_works++] = (struct work){i, 0};
             continue;
         }
-        if (w && w->n < MAX_JOINED && rows + item_rows(it) <= TD_REFERENCE_BATCH_MAX_ROWS &&
+        if (w && w->n < MAX_JOINED && rows + item_rows(it) <= most_rows(it) &&
             it->weights == items[w->first].weights && has_same_roundings(&items[w->first], it) &&
             td_reference_batch_fits(&items[w->first].call, &it->call)) {
             w->n++;
@@ -293,7 +306,8 @@ int td_op_judge_batch(struct td_op_item *items, int n, int threads, td_op_judged
     if (!b.works)
         return td_fail(err, TD_ENOMEM, "out of memory for a batch of %d ops", n);
     divide_into_works(items, n, &b);
-    for (i = 1; i < threads && i < MAX_THREADS && i < b.n_works; i++)
+    atomic_store(&b.unfinished, b.n_works);
+    for (i = 1; i < threads && i < MAX_THREADS && b.n_works; i++)
         if (!pthread_create(&ids[started], NULL, judge_thread, &b))
             started++;
     judge_works(&b, true);

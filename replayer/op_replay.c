@@ -322,7 +322,7 @@ static int choose_threads(void)
 {
     long n = sysconf(_SC_NPROCESSORS_ONLN);
 
-    return n < 1 ? 1 : n > 8 ? 8 : (int)n;
+    return n < 1 ? 1 : n > 16 ? 16 : (int)n;
 }
 
 static size_t item_bytes(const struct td_op_item *it)

@@ -9,7 +9,10 @@
 
 #include "kernels/ops/op_kind.h"
 
-#define TD_REFERENCE_BATCH_MAX_ROWS 32 /* more rows do not stay in the cache while W passes by */
+/* A pass over the weights takes so many rows (product_ref.c); and what the results of a batch take on
+ * each thread is bounded: three doubles for each. */
+#define TD_REFERENCE_BATCH_MAX_ROWS 264
+#define TD_REFERENCE_BATCH_MAX_RESULTS ((int64_t)1 << 20)
 
 /* Can `next` be stacked below `first`? Kind and attributes are equal but for m. That the weights
  * are equal the caller knows. */

@@ -2,9 +2,9 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * A product of an f16 and a weight is exact in double, so the error is that of K additions: about
- * K * 2^-53 * |A| * |W|. The judge spends most of its time here, so W is dequantised once per strip of
- * columns, and the sums of a row of a strip stay in the cache. The order of additions is the same on every
- * machine. */
+ * K * 2^-53 * |A| * |W|. This is the plain loop, that tests hold the judge's (gptq_product_ref.c) and the
+ * kernels against. W is dequantised once per strip of columns, and the sums of a row of a strip stay in
+ * the cache. The order of additions is the same on every machine. */
 #include "kernels/ops/gptq_gemm_ref.h"
 
 #include <math.h>
