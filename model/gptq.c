@@ -26,8 +26,8 @@ int td_gptq_check_sizes(int bits, int64_t group_size, int64_t k, int64_t n, stru
     if (n % pack)
         return td_fail(err, TD_EUNSUPPORTED, "N = %lld is no multiple of %lld, the zero points in a word of %d-bit zero points",
                        (long long)n, (long long)pack, bits);
-    if (group_size != 32 && group_size != 64 && group_size != 128 && group_size != k)
-        return td_fail(err, TD_EUNSUPPORTED, "group_size is %lld; 32, 64, 128 and K = %lld are supported", (long long)group_size,
+    if (group_size != k && (group_size < 8 || group_size % 8))
+        return td_fail(err, TD_EUNSUPPORTED, "group_size is %lld; multiples of 8 and K = %lld are supported", (long long)group_size,
                        (long long)k);
     if (k % group_size)
         return td_fail(err, TD_EUNSUPPORTED, "K = %lld is no multiple of group_size = %lld", (long long)k, (long long)group_size);

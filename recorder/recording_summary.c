@@ -161,6 +161,12 @@ static void print_unknown_layouts(const struct td_tap_client_state *ops, FILE *t
                 "and name its model (--checkpoint)\n");
 }
 
+static void print_no_names(const struct td_tap_client_state *ops, FILE *to)
+{
+    if (ops->ops_kept && ops->no_layer_names[0])
+        print_named(to, "weights  no op has the name of its layer: ", ops->no_layer_names, "\n");
+}
+
 /* Were graphs seen by twins, not by copies within them (--graphs)? */
 static bool has_twins(const struct td_tap_client_state *ops)
 {
@@ -308,6 +314,7 @@ void td_recording_summary_print(struct td_recording_summary *s, size_t prompts,
     print_ops(ops, all, to);
     print_beside(ops, to);
     print_unknown_layouts(ops, to);
+    print_no_names(ops, to);
     print_launches(ops, all, to);
     print_gpu_time(&ops->gpu_time, to);
     print_operators(ops, to);

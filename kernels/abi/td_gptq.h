@@ -22,8 +22,8 @@ extern "C" {
  *   z[g][n]  sits in bits  bits*(n % (32/bits))  of  qzeros[g][n / (32/bits)]
  *   w[k][n] = (q[k][n] - (z[g][n] + zero_offset)) * scales[g][n],   g = g_idx ? g_idx[k] : k / group_size
  *
- * Constraints: bits 4 or 8; group_size 32, 64, 128 or k (a group size of -1 in a config is passed as k);
- * k % (32/bits) == 0; n % (32/bits) == 0; k % group_size == 0; 0 <= g_idx[k] < k / group_size.
+ * Constraints: bits 4 or 8; group_size a multiple of 8 that divides k, or k (a group size of -1 in a config
+ * is passed as k); k % (32/bits) == 0; n % (32/bits) == 0; 0 <= g_idx[k] < k / group_size.
  * NaN or Inf in a row of A gives NaN or Inf in that row of C and in no other row.
  * C is written in full (never accumulated into); A and C must not overlap. */
 struct td_gptq_gemm_args {

@@ -36,7 +36,7 @@ int td_gptq_gemm_check(const struct td_gptq_gemm_args *x)
     pack = 32 / x->bits;
     if (x->k % pack || x->n % pack)
         return TD_KERNEL_EUNSUPPORTED;
-    if ((x->group_size != 32 && x->group_size != 64 && x->group_size != 128 && x->group_size != x->k) || x->k % x->group_size)
+    if (x->group_size != x->k && (x->group_size < 8 || x->group_size % 8 || x->k % x->group_size)) /* a word lies in one group */
         return TD_KERNEL_EUNSUPPORTED;
     return TD_KERNEL_OK;
 }

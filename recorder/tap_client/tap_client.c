@@ -64,6 +64,8 @@ static void open_checkpoint(struct td_tap_client *c, pid_t pid)
             strdup("no checkpoint known; give --checkpoint DIR (of llama.cpp: its GGUF file)");
     else if (td_layer_index_open(from, &c->layers, &err))
         c->why_no_layers = strdup(err.msg);
+    snprintf(c->state.no_layer_names, sizeof c->state.no_layer_names, "%s",
+             c->why_no_layers ? c->why_no_layers : "");
 }
 
 /* The size of a ring: `bytes`, or what is left of it when the rings of all processes together take

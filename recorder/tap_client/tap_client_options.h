@@ -109,6 +109,7 @@ struct td_tap_client_state {
     bool all_kinds;             /* the mode said so */
     int64_t ops_layout_unknown; /* of ops_kept: their weights lie as the server had them */
     char unknown_layout[200];   /* the first such layout, and why it could not be undone */
+    char no_layer_names[400];   /* why no op can have a layer's name; "": a checkpoint is open */
     int64_t rested_ms;          /* all processes together: time between windows of a sample, in
                                    which nothing was watched */
     int64_t operators, operator_calls; /* of torch, those that are not recorded: how many were

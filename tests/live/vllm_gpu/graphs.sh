@@ -55,7 +55,7 @@ stage_gpu-time() {
     for n in 1 2 3 4; do
         window=on
         case $n in 1 | 4) window=off ;; esac
-        "$BIN/record" --server "127.0.0.1:$PORT" -o "$WORK/gpu-time-$n" --suite "$SUITE" -n "$TOKENS" --checkpoint "$WORK/model-gpu-time" --gpu-time $window >"$WORK/gpu-time-$n.record.txt" 2>&1 ||
+        "$BIN/record" --server "127.0.0.1:$PORT" -o "$WORK/gpu-time-$n" --suite "$SUITE" -c 1 -n "$TOKENS" --checkpoint "$WORK/model-gpu-time" --gpu-time $window >"$WORK/gpu-time-$n.record.txt" 2>&1 ||
             wrong "gpu-time-$n: record: exit $?"
         say "gpu-time-$n: window $window"
         grep -E '^(timed|ops|gpu|kernels| )|warning' "$WORK/gpu-time-$n.record.txt" | tee -a "$WORK/table.txt"

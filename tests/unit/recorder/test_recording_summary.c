@@ -62,6 +62,9 @@ static void what_is_missing_is_said_with_the_next_step(void **state)
     strcpy(some.unknown_layout, "machete: weights of Machete without a sample of them");
     expect(&some, "weights  the layout of those of 7 ops is unknown (machete: weights of Machete without a sample of them).", true);
     expect(&some, "--checkpoint", true);
+    expect(&some, "no op has the name of its layer", false);
+    strcpy(some.no_layer_names, "/m: l.proj: group_size is 12\n::error::");
+    expect(&some, "weights  no op has the name of its layer: /m: l.proj: group_size is 12\\n::error::\n", true);
     some.launches = 500, some.gemms = 100, some.gemms_other = 100;
     strcpy(some.other, "machete");
     expect(&some, "; 45.0 % of the GEMMs that were seen", true); /* 90 of 200 */
