@@ -12,6 +12,7 @@
 #   server    after record: gate against the server started anew
 #   ledger    after model: one request in flight; the ops must agree with the requests' token
 #             counts, the launches with torch's profiler, and C with torch's A W
+#   ledger-default  after model: the same at vLLM's defaults (Machete, CUDA graphs): the ops' count, and C
 #   eight     after model: 8 bit, recorded and replayed
 #   kill      after record: record is killed while others ask the server; then the server is killed
 #             during record

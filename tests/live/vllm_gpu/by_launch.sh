@@ -63,7 +63,7 @@ stage_ledger() {
     RECORD="-c 1 --ignore-eos" record_server ledger model4 --enforce-eager --linear-backend exllama || return
     rm -rf "$WORK/ledger.out" "$WORK/traces"
     "$BIN/fixture" export "$WORK/ledger" "$WORK/ledger.out" >/dev/null || { wrong "fixture export"; return; }
-    truth ledger-steps steps "$WORK/ledger.out" 16 # 4 layers of qkv_proj, o_proj, gate_up_proj, down_proj
+    truth ledger-steps steps "$WORK/ledger.out" 17 # 4 layers of qkv_proj, o_proj, gate_up_proj, down_proj; the lm_head
     say "ledger: how the rows of steps were assigned: $(grep -oh '"how":"[a-z]*"' "$WORK/ledger.out/steps.jsonl" | sort | uniq -c | tr '\n' ' ')"
     grep -q '"how":"unknown"' "$WORK/ledger.out/steps.jsonl" && wrong "ledger: one request at a time, and not all steps are assigned to it"
     truth ledger-torch torch "$WORK/ledger.out" "$WORK/model4"

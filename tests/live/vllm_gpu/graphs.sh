@@ -31,6 +31,17 @@ stage_twins() {
     [ $rc = 0 ] || wrong "twins-untapped: exit $rc, expected 0"
 }
 
+# As stage ledger, at vLLM's defaults. Steps run from twins of graphs, which hold rows of padding too.
+stage_ledger-default() {
+    need model4 model || return
+    RECORD="-c 1 --ignore-eos" record_server ledger-default model4 || return
+    rm -rf "$WORK/ledger-default.out"
+    "$BIN/fixture" export "$WORK/ledger-default" "$WORK/ledger-default.out" >/dev/null || { wrong "fixture export"; return; }
+    truth ledger-default-steps steps "$WORK/ledger-default.out" 17
+    say "ledger-default: how the rows of steps were assigned: $(grep -oh '"how":"[a-z]*"' "$WORK/ledger-default.out/steps.jsonl" | sort | uniq -c | tr '\n' ' ')"
+    truth ledger-default-torch torch "$WORK/ledger-default.out" "$WORK/model4"
+}
+
 # MINUTES of an open server at vLLM's defaults, with changing load, arms and kills of the recorder. Its
 # answers are those of a server without the tap.
 stage_open() {
