@@ -192,8 +192,9 @@ static void print_graphs(const struct td_tap_client_state *ops, bool all, FILE *
                 (long long)ops->graphs_no_room);
     if (ops->graphs_no_twin)
         fprintf(to,
-                "         %lld of these can have no twin, for the driver refuses it: start the server "
-                "with record --graphs, or vLLM with --enforce-eager\n",
+                "         %lld of these can have no twin: the driver refuses it, or nothing in them can be "
+                "copied. Start vLLM with --enforce-eager; record --graphs sees them too, unless they hold "
+                "other graphs\n",
                 (long long)ops->graphs_no_twin);
     if (ops->ops_rotation)
         fprintf(to,
@@ -205,9 +206,10 @@ static void print_graphs(const struct td_tap_client_state *ops, bool all, FILE *
     if (ops->graphs_read && ops->ops_graph)
         fprintf(to,
                 has_twins(ops) ? "         %lld GEMMs in graphs were not copied: their graphs had no "
-                                 "twin yet, or none at all\n"
-                               : "         %lld GEMMs in graphs had no room for their copies, or are of "
-                                 "a form that is not read: more room is --graphs-mib\n",
+                                 "twin yet, or none at all, or what follows them begins before they end\n"
+                               : "         %lld GEMMs in graphs had no room for their copies (more is "
+                                 "--graphs-mib), are of a form that is not read, or in a graph that holds "
+                                 "another one (vLLM: --enforce-eager)\n",
                 (long long)ops->ops_graph);
 }
 

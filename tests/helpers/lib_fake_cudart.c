@@ -96,12 +96,19 @@ int cudaGraphExecUpdate(void *exec, void *graph, void *info)
     { \
         return first || second ? 0 : TD_CUDA_INVALID_VALUE; \
     }
+CHANGES(cudaGraphAddChildGraphNode)
 CHANGES(cudaGraphAddDependencies_v2)
 CHANGES(cudaGraphAddEventRecordNode)
 CHANGES(cudaGraphAddNode_v2)
 CHANGES(cudaGraphChildGraphNodeGetGraph)
+CHANGES(cudaGraphExecChildGraphNodeSetParams)
+CHANGES(cudaGraphExecHostNodeSetParams)
+CHANGES(cudaGraphExecMemcpyNodeSetParams)
+CHANGES(cudaGraphExecMemsetNodeSetParams)
+CHANGES(cudaGraphExecNodeSetParams)
 CHANGES(cudaGraphHostNodeSetParams)
 CHANGES(cudaGraphKernelNodeSetAttribute)
+CHANGES(cudaGraphNodeSetEnabled)
 
 /* A server that changes a node by hand; here nothing changes. */
 int cudaGraphExecKernelNodeSetParams(void *exec, void *node, const void *params)

@@ -2,7 +2,7 @@
  * which launches were captured in it.
  * SPDX-License-Identifier: Apache-2.0
  *
- * All of it with the lock of cuda_graphs.c held. */
+ * All of it with the lock of cuda_graph_follow.h held. */
 #ifndef TD_RECORDER_TAP_CUDA_CUDA_GRAPH_PLANS_H
 #define TD_RECORDER_TAP_CUDA_CUDA_GRAPH_PLANS_H
 
@@ -110,6 +110,11 @@ void tap_cuda_plan_leave_out(struct tap_cuda_plan *p, uint64_t bytes);
 /* `inner` is launched within this graph: both write into the arena from its start, so nothing of
  * either is recorded. */
 void tap_cuda_plan_nest(struct tap_cuda_plan *p, const struct tap_cuda_plan *inner);
+/* Were products captured in it, or a graph that has some? */
+static inline bool tap_cuda_plan_has_products(const struct tap_cuda_plan *p)
+{
+    return p->first || p->nested;
+}
 /* Count a launch of that kernel (NULL: not known), for the count of launches that the graph
  * makes. */
 void tap_cuda_plan_tally(struct tap_cuda_plan *p, struct tap_gpu_kernel *k);

@@ -191,17 +191,29 @@ uint64_t tap_cuda_twin_nodes(const struct tap_cuda_plan *p)
     return p->nodes + most;
 }
 
-void *tap_cuda_twin_make(struct tap_cuda_plan *p, uint64_t arena, uint32_t part)
+/* Copies of that part's products. False: of none of them can there be any. */
+static bool add_part(struct tap_cuda_plan *p, void *graph, uint64_t arena, uint32_t part)
 {
     struct tap_cuda_captured *s;
+    bool any = false;
+
+    for (s = p->first; s; s = s->next)
+        if (has_copies(s, part) && add_copies(s, graph, arena + s->slot))
+            any = true;
+        else if (has_copies(s, part))
+            s->uncopyable = true;
+    return any;
+}
+
+void *tap_cuda_twin_make(struct tap_cuda_plan *p, uint64_t arena, uint32_t part)
+{
     void *graph, *exec = NULL;
+    bool any;
 
     if (tap_driver.graph_clone(&graph, p->base))
         return NULL;
-    for (s = p->first; s; s = s->next)
-        if (has_copies(s, part) && !add_copies(s, graph, arena + s->slot))
-            s->uncopyable = true;
-    if (tap_driver.graph_instantiate(&exec, graph, p->flags))
+    any = add_part(p, graph, arena, part) || p->parts > 1;
+    if (!any || tap_driver.graph_instantiate(&exec, graph, p->flags))
         exec = NULL;
     tap_driver.graph_destroy(graph);
     return exec;

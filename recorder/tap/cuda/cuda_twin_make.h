@@ -24,7 +24,7 @@ void tap_cuda_twin_share_out(struct tap_cuda_plan *p, uint64_t arena_bytes);
 uint64_t tap_cuda_twin_nodes(const struct tap_cuda_plan *p);
 /* Instantiate a twin whose products, those of one part, have copies made to their slots in
  * the arena. With the context current, on the tap's thread. Returns the CUgraphExec;
- * NULL: the driver refused. Products that cannot be copied are uncopyable from then on. */
+ * NULL: the driver refused, or of no product there can be a copy. Products that cannot be copied are uncopyable from then on. */
 void *tap_cuda_twin_make(struct tap_cuda_plan *p, uint64_t arena, uint32_t part);
 
 #pragma GCC visibility pop

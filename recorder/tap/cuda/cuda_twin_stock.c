@@ -47,7 +47,7 @@ bool tap_cuda_twin_want(struct tap_cuda_plan *p)
 {
     if (p->no_room)
         tap_count(TAP_GRAPHS_NO_ROOM, 1, 0);
-    if (p->first && (p->twin_state == TAP_CUDA_NO_TWIN || !p->base))
+    if (tap_cuda_plan_has_products(p) && (p->twin_state == TAP_CUDA_NO_TWIN || !p->base))
         tap_count(TAP_GRAPHS_NO_TWIN, 1, 0);
     ask_for(p);
     return (p->twin_state == TAP_CUDA_TWIN_READY || p->twin_state == TAP_CUDA_TWIN_TURNS) &&

@@ -111,10 +111,10 @@ static void keep_clone(struct tap_cuda_plan *p, void *graph)
 {
     struct tap_cuda_aside a;
 
-    if (!p->first || p->base || p->twin_state != TAP_CUDA_TWIN_NOT_YET)
+    if (!tap_cuda_plan_has_products(p) || p->base || p->twin_state != TAP_CUDA_TWIN_NOT_YET)
         return;
     p->twin_state = TAP_CUDA_NO_TWIN;
-    if ((p->flags & TD_CUDA_GRAPH_DEVICE_LAUNCH) || !tap_cuda_step_aside(&a))
+    if (p->nested || (p->flags & TD_CUDA_GRAPH_DEVICE_LAUNCH) || !tap_cuda_step_aside(&a))
         return;
     if (tap_cuda_twin_keep(p, graph))
         p->twin_state = TAP_CUDA_TWIN_NOT_YET;

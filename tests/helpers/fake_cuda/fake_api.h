@@ -71,6 +71,8 @@
     TD_CUDA_GRAPHS(X) \
     X(cuGraphNodeGetDependencies_v2, graph_dependencies, (void *node, void **nodes, struct td_cuda_edge *edges, size_t *n)) \
     X(cuGraphKernelNodeGetParams_v2, graph_kernel_params, (void *node, struct td_cuda_kernel_node *what)) \
+    X(cuGraphExecKernelNodeSetParams_v2, graph_exec_set_kernel, (void *exec, void *node, const struct td_cuda_kernel_node *what)) \
+    X(cuGraphAddNode_v2, graph_add_node, (void **node, void *graph, void *const *after, const struct td_cuda_edge *edges, size_t n, void *what)) \
     X(cuGraphExecUpdate_v2, graph_exec_update, (void *exec, void *graph, void *info)) \
     X(cuGraphLaunch, graph_launch, (void *exec, void *stream)) \
     X(cuGraphLaunch_ptsz, graph_launch_ptsz, (void *exec, void *stream))

@@ -430,6 +430,19 @@ int cuGraphAddDependencies_v2(void *graph, void *const *from, void *const *to, c
     return leave(0);
 }
 
+/* Here nothing changes. */
+int cuGraphExecKernelNodeSetParams_v2(void *exec, void *node, const struct td_cuda_kernel_node *what)
+{
+    HOOKED("cuGraphExecKernelNodeSetParams_v2", 692, leave(enter("cuGraphExecKernelNodeSetParams_v2", NEED_INIT)), exec, node, (void *)what);
+}
+
+/* A node that does nothing. */
+int cuGraphAddNode_v2(void **node, void *graph, void *const *after, const struct td_cuda_edge *edges, size_t n, void *what)
+{
+    (void)edges, (void)n, (void)what;
+    HOOKED("cuGraphAddNode_v2", 723, leave(enter("cuGraphAddNode_v2", NEED_INIT)), (void *)node, graph, (void *)after);
+}
+
 /* The graph's nodes replace those of the exec. Whether the real driver would allow it is not
  * checked. */
 static int update(struct graph *exec, const struct graph *graph)

@@ -88,7 +88,7 @@ static void what_is_missing_is_said_with_the_next_step(void **state)
     some.ops_graph = 9;
     expect(&some, "9 GEMMs in graphs were not copied: their graphs had no twin yet", true);
     some.graphs_no_room = 0;
-    expect(&some, "more room is --graphs-mib", true);
+    expect(&some, "(more is --graphs-mib)", true);
     some.graphs_no_twin = 2;
     expect(&some, "2 of these can have no twin", true);
     expect(&some, "--graphs-mib", false);

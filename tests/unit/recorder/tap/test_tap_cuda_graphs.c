@@ -329,6 +329,64 @@ static void an_update_is_followed(void **state)
     cu.graph_exec_destroy(exec);
 }
 
+/* A server that changes a node of an executable graph, or adds one to a graph before that is instantiated, as it does for conditional nodes. */
+static void a_change_by_hand_is_not_read(void **state)
+{
+    void *changed = capture(0, LAYERS, 1), *graph, *grown;
+    struct bench b;
+
+    (void)state;
+    graph_of(0, &graph);
+    assert_int_equal(cu.graph_add_node(NULL, graph, NULL, NULL, 0, NULL), 0);
+    assert_int_equal(cu.graph_instantiate(&grown, graph, 0), 0);
+    cu.graph_destroy(graph);
+    arm(&b, TAP_MODE_ALL);
+    pass(changed, 1, 1);
+    assert_int_equal(cu.graph_exec_set_kernel(changed, NULL, NULL), 0);
+    pass(changed, 1, 2);
+    pass(grown, 1, 3);
+    disarm(&b);
+    assert_int_equal(b.n_ops, LAYERS);
+    check_op(&b, &b.ops[0], 0, 1, 1);
+    assert_int_equal(ledger(&b, "launches.graphs"), 3);
+    assert_int_equal(ledger(&b, "launches.graphs_read"), 1);
+    bench_close(&b);
+    cu.graph_exec_destroy(changed);
+    cu.graph_exec_destroy(grown);
+}
+
+/* A capture that goes over to another stream, and comes back. */
+static void a_graph_may_be_of_two_streams(void **state)
+{
+    void *served, *exec, *event, *other;
+    struct bench b;
+    int i;
+
+    (void)state;
+    assert_int_equal(cu.stream_create(&other, TD_CUDA_STREAM_NON_BLOCKING), 0);
+    assert_int_equal(cu.event_create(&event, 0), 0);
+    capture_begin(&served);
+    gpu_gemm(&layer[0], 1);
+    assert_int_equal(cu.event_record(event, gpu_stream), 0);
+    assert_int_equal(cu.stream_wait_event(other, event, 0), 0);
+    gpu_stream = other;
+    gpu_gemm(&layer[1], 1);
+    assert_int_equal(cu.event_record(event, gpu_stream), 0);
+    gpu_stream = capture_stream;
+    assert_int_equal(cu.stream_wait_event(gpu_stream, event, 0), 0);
+    gpu_gemm(&layer[2], 1);
+    exec = capture_end(served);
+    arm(&b, TAP_MODE_ALL);
+    pass(exec, 1, 4);
+    disarm(&b);
+    assert_int_equal(b.n_ops, 3);
+    for (i = 0; i < 3; i++)
+        check_op(&b, &b.ops[i], i, 1, 4);
+    bench_close(&b);
+    cu.graph_exec_destroy(exec);
+    cu.stream_destroy(other);
+}
+
 /* An exec that is gone, a capture that failed: whoever gets such a handle next has nothing to do with them. The fake takes memory for handles from
  * malloc, which gives a size that was freed just now again. */
 static void old_handles_mean_nothing(void **state)
@@ -610,6 +668,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_full_arena_is_counted),
         cmocka_unit_test(half_an_op_is_none),
         cmocka_unit_test(an_update_is_followed),
+        cmocka_unit_test(a_change_by_hand_is_not_read),
+        cmocka_unit_test(a_graph_may_be_of_two_streams),
         cmocka_unit_test(old_handles_mean_nothing),
         cmocka_unit_test(a_failed_capture_is_nothing),
         cmocka_unit_test(two_streams_are_refused),

@@ -1,0 +1,268 @@
+/* test_tap_cuda_twin_forms.c - forms that a server's CUDA graphs may have: each is followed, or its launches are named.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "twin_server.h"
+
+#include "recorder/tap/gpu/gpu_driver.h"
+
+enum { PROGRAMMATIC = 1, NOT_SUPPORTED = 801 };
+
+int cudaGraphNodeSetEnabled(void *exec, void *node);
+int cudaGraphExecNodeSetParams(void *exec, void *node);
+int cudaGraphExecMemcpyNodeSetParams(void *exec, void *node);
+int cudaGraphExecMemsetNodeSetParams(void *exec, void *node);
+int cudaGraphExecHostNodeSetParams(void *exec, void *node);
+int cudaGraphExecChildGraphNodeSetParams(void *exec, void *node);
+int cudaGraphAddChildGraphNode(void *node, void *graph);
+
+static void *instantiated(void *graph)
+{
+    void *exec;
+
+    assert_int_equal(cudaGraphInstantiateWithFlags(&exec, graph, 1), 0);
+    assert_int_equal(cudaGraphDestroy(graph), 0);
+    return exec;
+}
+
+/* ---- followed ------------------------------------------------------------------------------------------------------ */
+
+static void prefill(unsigned seed)
+{
+    fill(seed);
+    layers(gpu_stream, 9);
+    cu.stream_synchronize(gpu_stream);
+}
+
+/* A prompt is computed without a graph, between steps that are graphs. */
+static void prefill_is_outside_of_graphs(void **state)
+{
+    void *exec = capture(4);
+    struct bench b;
+
+    (void)state;
+    step(exec, 1);
+    arm(&b, TAP_MODE_ALL);
+    prefill(2);
+    assert_true(step(exec, 3));
+    prefill(4);
+    assert_true(step(exec, 5));
+    disarm(&b);
+    assert_int_equal(b.n_ops, 4 * TWIN_LAYERS);
+    assert_int_equal(b.n_steps, 4);
+    check_ops(&b, 0, 9, 2);
+    check_ops(&b, TWIN_LAYERS, 4, 3);
+    check_ops(&b, 2 * TWIN_LAYERS, 9, 4);
+    check_ops(&b, 3 * TWIN_LAYERS, 4, 5);
+    bench_close(&b);
+    cudaGraphExecDestroy(exec);
+}
+
+/* A capture that goes over to another stream, and comes back. */
+static void a_graph_may_be_of_two_streams(void **state)
+{
+    void *other, *event, *graph, *exec;
+    struct bench b;
+
+    (void)state;
+    assert_int_equal(cu.stream_create(&other, TD_CUDA_STREAM_NON_BLOCKING), 0);
+    assert_int_equal(cu.event_create(&event, 0), 0);
+    assert_int_equal(cudaStreamBeginCapture(capture_stream, 0), 0);
+    layer_on(capture_stream, 0, 4);
+    assert_int_equal(cu.event_record(event, capture_stream), 0);
+    assert_int_equal(cu.stream_wait_event(other, event, 0), 0);
+    layer_on(other, 1, 4);
+    assert_int_equal(cu.event_record(event, other), 0);
+    assert_int_equal(cu.stream_wait_event(capture_stream, event, 0), 0);
+    layer_on(capture_stream, 2, 4);
+    assert_int_equal(cudaStreamEndCapture(capture_stream, &graph), 0);
+    exec = instantiated(graph);
+    step(exec, 1);
+    arm(&b, TAP_MODE_ALL);
+    assert_true(step(exec, 2));
+    disarm(&b);
+    assert_int_equal(b.n_ops, TWIN_LAYERS);
+    check_ops(&b, 0, 4, 2);
+    bench_close(&b);
+    cudaGraphExecDestroy(exec);
+    cu.stream_destroy(other);
+}
+
+/* ---- named --------------------------------------------------------------------------------------------------------- */
+
+/* Three launches of a graph that is followed, and of which there can be no twin. */
+static void launch_without_twin(void *exec, int products)
+{
+    struct bench b;
+    unsigned i;
+
+    arm(&b, TAP_MODE_ALL);
+    for (i = 1; i <= 3; i++) {
+        assert_false(step(exec, i));
+        tap_front_cuda.tick();
+    }
+    disarm(&b);
+    assert_int_equal(b.n_ops, 0);
+    assert_int_equal(ledger(&b, "launches.graphs"), 3);
+    assert_int_equal(ledger(&b, "launches.graphs_read"), 3);
+    assert_in_range(ledger(&b, "launches.graphs_no_twin"), 2, 3); /* of some it shows when a twin is tried */
+    assert_int_equal(ledger(&b, "ops.dropped.graph"), 3 * products);
+    bench_close(&b);
+    cudaGraphExecDestroy(exec);
+}
+
+/* A graph that is launched into a capture becomes a node of that graph. */
+static void a_graph_within_a_graph_is_named(void **state)
+{
+    void *inner = capture(4), *graph;
+
+    (void)state;
+    assert_int_equal(cudaStreamBeginCapture(capture_stream, 0), 0);
+    layer_on(capture_stream, 0, 4);
+    assert_int_equal(cudaGraphLaunch(inner, capture_stream), 0);
+    layer_on(capture_stream, 2, 4);
+    assert_int_equal(cudaStreamEndCapture(capture_stream, &graph), 0);
+    launch_without_twin(instantiated(graph), TWIN_LAYERS + 2);
+    assert_int_equal(cudaStreamBeginCapture(capture_stream, 0), 0);
+    assert_int_equal(cudaGraphLaunch(inner, capture_stream), 0);
+    assert_int_equal(cudaStreamEndCapture(capture_stream, &graph), 0);
+    launch_without_twin(instantiated(graph), TWIN_LAYERS);
+    cudaGraphExecDestroy(inner);
+}
+
+static int (*real_clone)(void **clone, void *graph);
+
+static int clone_nothing(void **clone, void *graph)
+{
+    (void)clone, (void)graph;
+    return NOT_SUPPORTED;
+}
+
+/* cuda.h, cuGraphClone: "Cloning is not supported for graphs which contain" conditional nodes, and others. */
+static void a_graph_that_is_not_cloned_is_named(void **state)
+{
+    void *exec;
+
+    (void)state;
+    real_clone = tap_driver.graph_clone;
+    tap_driver.graph_clone = clone_nothing;
+    exec = capture(4);
+    tap_driver.graph_clone = real_clone;
+    launch_without_twin(exec, TWIN_LAYERS);
+}
+
+static int (*real_info)(void *stream, int *status, uint64_t *id, void **graph, const void **nodes, const void **edges, size_t *n);
+static int (*real_dependents)(void *node, void **nodes, struct td_cuda_edge *edges, size_t *n);
+static const struct td_cuda_edge early = {.from_port = 1, .type = PROGRAMMATIC};
+static unsigned plain_ones;            /* so many are left as they are, first */
+
+static int early_info(void *stream, int *status, uint64_t *id, void **graph, const void **nodes, const void **edges, size_t *n)
+{
+    const int rc = real_info(stream, status, id, graph, nodes, edges, n);
+
+    if (edges && n && *n)
+        *edges = &early;
+    return rc;
+}
+
+static int early_dependents(void *node, void **nodes, struct td_cuda_edge *edges, size_t *n)
+{
+    const int rc = real_dependents(node, nodes, edges, n);
+
+    if (edges && *n && plain_ones)
+        plain_ones--;
+    else if (edges && *n)
+        edges[0] = early;
+    return rc;
+}
+
+/* What comes next may begin before the product is complete: nothing is put between the two. */
+static void a_programmatic_edge_is_left_alone(void **state)
+{
+    void *exec;
+    struct bench b;
+
+    (void)state;
+    real_info = tap_driver.capture_info, real_dependents = tap_driver.graph_dependents;
+    tap_driver.capture_info = early_info;
+    exec = capture(4);
+    tap_driver.capture_info = real_info;
+    launch_without_twin(exec, TWIN_LAYERS);
+
+    tap_driver.graph_dependents = early_dependents;
+    plain_ones = 1;                    /* behind the first product; nothing is behind the last */
+    exec = capture(4);
+    step(exec, 1);
+    arm(&b, TAP_MODE_ALL);
+    tap_driver.graph_dependents = real_dependents;
+    assert_true(step(exec, 2));
+    disarm(&b);
+    assert_int_equal(b.n_ops, 2);
+    assert_int_equal(ledger(&b, "ops.dropped.graph"), 1);
+    check_some(&b, 0, 0, 1, 4, 2);
+    check_some(&b, 1, 2, 1, 4, 2);
+    bench_close(&b);
+    cudaGraphExecDestroy(exec);
+}
+
+/* Every function by which an executable graph is changed. */
+static void a_change_after_capture_is_named(void **state)
+{
+    int (*const change[])(void *exec, void *node) = {cudaGraphNodeSetEnabled, cudaGraphExecNodeSetParams, cudaGraphExecMemcpyNodeSetParams,
+                                                     cudaGraphExecMemsetNodeSetParams, cudaGraphExecHostNodeSetParams, cudaGraphExecChildGraphNodeSetParams};
+    void *exec;
+    size_t i;
+    struct bench b;
+
+    (void)state;
+    for (i = 0; i < sizeof change / sizeof *change; i++) {
+        exec = capture(4);
+        step(exec, 1);
+        arm(&b, TAP_MODE_ALL);
+        assert_true(step(exec, 2));
+        assert_int_equal(change[i](exec, exec), 0);
+        assert_false(step(exec, 3));
+        tap_front_cuda.tick();
+        assert_false(step(exec, 4));
+        disarm(&b);
+        assert_int_equal(ledger(&b, "launches.graphs"), 3);
+        assert_int_equal(ledger(&b, "launches.graphs_read"), 1);
+        bench_close(&b);
+        cudaGraphExecDestroy(exec);
+    }
+}
+
+/* A child graph that is added by hand. */
+static void a_child_graph_is_not_read(void **state)
+{
+    void *graph = capture_graph(4), *exec;
+    struct bench b;
+
+    (void)state;
+    assert_int_equal(cudaGraphAddChildGraphNode(NULL, graph), 0);
+    exec = instantiated(graph);
+    arm(&b, TAP_MODE_ALL);
+    assert_false(step(exec, 1));
+    tap_front_cuda.tick();
+    assert_false(step(exec, 2));
+    disarm(&b);
+    assert_int_equal(ledger(&b, "launches.graphs"), 2);
+    assert_int_equal(ledger(&b, "launches.graphs_read"), 0);
+    bench_close(&b);
+    cudaGraphExecDestroy(exec);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(prefill_is_outside_of_graphs),
+        cmocka_unit_test(a_graph_may_be_of_two_streams),
+        cmocka_unit_test(a_graph_within_a_graph_is_named),
+        cmocka_unit_test(a_graph_that_is_not_cloned_is_named),
+        cmocka_unit_test(a_programmatic_edge_is_left_alone),
+        cmocka_unit_test(a_change_after_capture_is_named),
+        cmocka_unit_test(a_child_graph_is_not_read),
+    };
+
+    (void)argc;
+    twins_on(argv, NULL);
+    return cmocka_run_group_tests(tests, setup, gpu_teardown);
+}
