@@ -80,6 +80,14 @@
      "replay N ops, a fair sample, but one at least of each kernel, shape and M class (default "   \
      "20000; 0: all)",                                                                             \
      0, 1e12}
+#define TD_REPLAY_TIME(value)                                                                      \
+    {"time", 0, TD_ARG_STR, value, "TIME",                                                         \
+     "for the ops of a fixture: 90s, 15m, 2h, all; those that fit are a fair sample, with one at "  \
+     "least of each kernel, shape and M class (default: all; {gate}: 120s)",                       \
+     0, 0}
+#define TD_REPLAY_PLAN(value)                                                                      \
+    {"plan", 0, TD_ARG_STR, value, "FILE",                                                         \
+     "the ops that an earlier replay planned: its folder, or a report of {gate} --json", 0, 0}
 #define TD_REPLAY_DEADLINE(type, value)                                                            \
     {"deadline", 0, type, value, "S",                                                              \
      "longest run of an op before it counts as hung (default 20)", 0.05, 86400}

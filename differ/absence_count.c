@@ -269,7 +269,7 @@ static int64_t count_replayed(const struct td_comparison *c)
     return seen;
 }
 
-/* All recorded ops are to be replayed, but for those that --only and --max-ops leave out. A merge
+/* All recorded ops are to be replayed, but for those that --only, --max-ops or a plan leave out. A merge
  * has the counts of all its parts, each of which read all ops. */
 void td_count_ops_replayed(const struct td_comparison *c, const struct td_side *side,
                            const struct td_planned *p, struct td_absence_count *out)
@@ -285,7 +285,8 @@ void td_count_ops_replayed(const struct td_comparison *c, const struct td_side *
     parts = parts > 0 ? parts : 1;
     out->planned = (int64_t)c->base_ops.n -
                    td_absence_known(td_fixture_ledger(side->fx, "ops.dropped.filter")) / parts -
-                   td_absence_known(td_fixture_ledger(side->fx, "ops.dropped.sampled"));
+                   td_absence_known(td_fixture_ledger(side->fx, "ops.dropped.sampled")) -
+                   td_absence_known(td_fixture_ledger(side->fx, "ops.dropped.plan"));
     out->seen = count_replayed(c);
     if (shard)
         snprintf(out->why, sizeof out->why,

@@ -219,6 +219,7 @@ static void read_judge(struct td_judged_ops *set, const cJSON *j, struct td_judg
     x->format_cost = td_json_get_num(j, "format_cost", NAN);
     x->equal = td_json_get_i64(j, "equal", 0);
     x->total = td_json_get_i64(j, "total", 0);
+    x->turn = td_json_get_i64(j, "turn", -1);
     x->recorded_rounding =
         intern(set, td_json_get_str(td_json_get(j, "roundings"), "recorded", NULL));
     x->baseline_rounding =
@@ -333,6 +334,7 @@ int td_judged_ops_add(struct td_judged_ops *s, const char *fixture_id, const str
     x->op = op->origin ? td_json_get_i64(op->origin, "op", -1) : op->op;
     x->step = op->step;
     x->pid = op->pid;
+    x->turn = -1;
     x->rank = (int)td_json_get_i64(op->extra, "rank", -1);
     x->kind = intern(s, op->kind ? op->kind : "?");
     x->layer = intern(s, op->layer);

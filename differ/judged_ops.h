@@ -58,6 +58,8 @@ struct td_judged_op {
     const char *fixture; int64_t op;    /* its origin: the recording that holds it, its number
                                            there */
     int64_t step, pid;
+    int64_t turn;                       /* its place in the order in which its group is sampled; -1:
+                                           an older replay does not tell */
     int rank;                           /* of a tensor-parallel server; -1: none, or not known */
     const char *kind, *layer, *symbol;  /* layer, symbol: NULL when not known */
     const char *dtype;                  /* of the output */

@@ -94,6 +94,28 @@ static void write_ops_equal(struct td_jw *w, const struct td_comparison *c)
     td_jw_end(w);
 }
 
+static void write_share(struct td_jw *w, const cJSON *plan)
+{
+    td_jw_obj(w, "op_plan");
+    td_jw_cstr(w, "by", td_json_get_str(plan, "by", ""));
+    td_jw_i64(w, "planned", td_json_get_i64(plan, "planned", 0));
+    td_jw_i64(w, "of", td_json_get_i64(plan, "of", 0));
+    td_jw_value(w, "each", td_json_get(plan, "each"));
+    td_jw_end(w);
+}
+
+/* The share of the recording that the replay planned, where it left ops out (docs/format.md,
+ * "replay.op_plan"). Which ops they are stands among the facts of the replay. */
+static void write_op_plan(struct td_jw *w, const struct td_comparison *c)
+{
+    const cJSON *plan = td_json_get(td_json_get(td_fixture_manifest(c->side[1].fx), "replay"), "op_plan");
+
+    if (c->lane[TD_LANE_OPS].asked && td_json_get_i64(plan, "planned", 0) < td_json_get_i64(plan, "of", 0))
+        write_share(w, plan);
+    else
+        td_jw_null(w, "op_plan");
+}
+
 /* The sentence that makes the run broken. */
 static const char *cause_of(const struct td_comparison *c)
 {
@@ -132,6 +154,7 @@ static void write_head(struct td_jw *w, const struct td_comparison *c)
     write_names(w, c);
     td_tokens_write_answers(c, w);
     write_ops_equal(w, c);
+    write_op_plan(w, c);
     td_speed_write_change(c, w);
     td_buf_release(&line);
 }

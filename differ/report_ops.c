@@ -60,6 +60,7 @@ void td_op_write_json(struct td_jw *w, const char *key, const struct td_judged_o
     td_jw_i64(w, "op", op->op);
     td_jw_i64(w, "step", op->step);
     td_jw_i64(w, "pid", op->pid);
+    td_jw_i64(w, "turn", op->turn);
     td_jw_cstr(w, "kind", op->kind);
     td_jw_cstr(w, "layer", op->layer);
     td_jw_i64(w, "rank", op->rank);

@@ -18,6 +18,7 @@
 #include "gate/run.h"
 
 #define REPORT_NAME "differ.json"
+#define TIME "120s" /* for the ops of a fixture; a plan that is given is done whatever it takes */
 #define MANIFEST_MAX ((size_t)64 << 20)
 
 static int exit_code_of(const struct td_error *err)
@@ -149,6 +150,8 @@ static int replay(const struct td_gate_options *o, const char *fixture, const ch
         td_command_opt(&c, "--as", o->as);
         td_command_opt(&c, "--checkpoint", o->checkpoint);
         td_command_opt(&c, "--max-ops", o->max_ops);
+        td_command_opt(&c, "--time", o->time ? o->time : o->plan ? NULL : TIME);
+        td_command_opt(&c, "--plan", o->plan);
         td_command_opt(&c, "--op-repeat", o->op_repeat);
         td_command_opt(&c, "--deadline", o->deadline);
         if (o->baseline_build && !judges_speed(o))

@@ -70,6 +70,8 @@ static const struct td_arg OPTIONS[] = {
     TD_REPLAY_MAX_BODY(TD_ARG_I64, &given.max_body_mib),
     TD_REPLAY_ONLY(TD_ARG_LIST, &given.only),
     TD_REPLAY_MAX_OPS(TD_ARG_STR, &given.max_ops),
+    TD_REPLAY_TIME(&given.time),
+    TD_REPLAY_PLAN(&given.plan),
     TD_REPLAY_OP_REPEAT(TD_ARG_STR, &given.op_repeat, 0),
     TD_REPLAY_DEADLINE(TD_ARG_STR, &given.deadline),
     {"smoke", 0, TD_ARG_FLAG, &given.smoke, NULL,

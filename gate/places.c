@@ -57,10 +57,18 @@ static bool is_alike(const struct place *now, const char *words)
 
 /* ---- accepting ------------------------------------------------------------------------------- */
 
-static int by_number(const void *a, const void *b)
+static int64_t turn_of(const cJSON *op)
 {
-    const int64_t x = td_json_get_i64(*(const cJSON *const *)a, "op", -1),
-                  y = td_json_get_i64(*(const cJSON *const *)b, "op", -1);
+    return td_json_get_i64(op, "turn", -1);
+}
+
+/* In the order in which samples and plans take the ops of a group. A replay of an older version does not
+ * tell it: in the order of the recording. */
+static int by_turn(const void *a, const void *b)
+{
+    const cJSON *p = *(const cJSON *const *)a, *q = *(const cJSON *const *)b;
+    const char *key = turn_of(p) == turn_of(q) ? "op" : "turn";
+    const int64_t x = td_json_get_i64(p, key, -1), y = td_json_get_i64(q, key, -1);
 
     return (x > y) - (x < y);
 }
@@ -82,7 +90,8 @@ static void add_place(cJSON *out, const cJSON *op)
     cJSON_AddStringToObject(out, key, words);
 }
 
-/* Evenly spaced in the order of the recording, and the last one: as --max-ops samples. */
+/* The first ones that --max-ops and --time take: a smaller sample of this group that holds any bad op of
+ * it holds one of these. Where their turns are not known: evenly spaced, and the last one. */
 static void add_places_of_group(const cJSON *not_ok, const cJSON *group, cJSON *out)
 {
     const cJSON **ops = calloc((size_t)cJSON_GetArraySize(not_ok) + 1, sizeof *ops), *op;
@@ -95,10 +104,10 @@ static void add_places_of_group(const cJSON *not_ok, const cJSON *group, cJSON *
         if (td_finding_is_bad_op_of(op, group) && place_of(op, &p))
             ops[n++] = op;
     if (n)
-        qsort(ops, n, sizeof *ops, by_number);
+        qsort(ops, n, sizeof *ops, by_turn);
     kept = n < OF_A_GROUP ? n : OF_A_GROUP;
     for (i = 1; i <= kept; i++)
-        add_place(out, ops[(i * n + kept - 1) / kept - 1]);
+        add_place(out, ops[turn_of(ops[0]) >= 0 ? i - 1 : (i * n + kept - 1) / kept - 1]);
     free(ops);
 }
 

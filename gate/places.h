@@ -12,7 +12,8 @@
 /* {"gptq_gemm 256x384 b4 g128 M=1 F16": {"judged": 12, "ops": {"c2c93388:7":
  * "row 0, column 166, error 46286", ...}}, ...}: of each group of ops how many were judged, and up to 8
  * of its bad ops, by fixture and number. Left out are ops whose results differed between their runs, and
- * those that crashed; one that ran once (--op-repeat 1) has a place. Among the 8 is the last one, which every sample (--max-ops) holds.
+ * those that crashed; one that ran once (--op-repeat 1) has a place. The 8 are those
+ * that a sample (--max-ops) or a plan (--time) takes first.
  * The caller frees it. NULL: out of memory. */
 cJSON *td_places_of(const cJSON *report);
 /* Are at least half of the accepted ops that were judged again worst where they were, by half to twice as

@@ -313,7 +313,7 @@ static void copy_server_facts(struct replay *s)
 
 static int64_t planned_ops(const struct td_op_replay_stats *o)
 {
-    return o->seen - o->not_matching - o->other_shards - o->not_sampled;
+    return o->seen - o->not_matching - o->other_shards - o->not_sampled - o->not_planned;
 }
 
 /* Count the ops of unreadable frames as broken. The manifest has the number of all ops. */
@@ -374,8 +374,9 @@ static const char *write_state(struct replay *s, int rc)
         snprintf(text[n++], CAUSE_BYTES, "%lld of %lld requests were not sent",
                  (long long)(requests - came), (long long)requests);
     if (s->res->did_ops && o->replayed < ops)
-        snprintf(text[n++], CAUSE_BYTES, "%lld of %lld ops were not replayed",
-                 (long long)(ops - o->replayed), (long long)ops);
+        snprintf(text[n++], CAUSE_BYTES, "%lld of %lld ops were not replayed%s",
+                 (long long)(ops - o->replayed), (long long)ops,
+                 o->late ? ": the time was over before the plan was done" : "");
     if (s->res->did_requests) {
         td_planned_seen(s->w, "timed", q->answered);
         td_planned_seen(s->w, "scores", q->scored);
@@ -392,8 +393,12 @@ static const char *write_state(struct replay *s, int rc)
 static int check_ops_and_builds(const struct replay *s, struct td_error *err)
 {
     struct td_build *found = calloc(2, sizeof *found);
+    cJSON *plan = NULL;
     int rc = found ? td_op_filter_check(s->fx, &s->opt->only, err) : td_fail(err, TD_ENOMEM, "out of memory");
 
+    if (!rc && s->opt->plan)
+        rc = td_op_plan_load(s->opt->plan, td_fixture_id(s->fx), &plan, err);
+    cJSON_Delete(plan);
     if (!rc && (rc = td_build_pair_detect(s->opt, found, err)) == TD_EINVAL)
         rc = err->code = TD_EUNSUPPORTED; /* not a usage error: this build cannot be used */
     free(found);

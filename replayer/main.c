@@ -23,6 +23,8 @@
 #include "replayer/list_kernels.h"
 #include "wire/allowed_requests.h"
 
+#define NOT_GIVEN (-1)
+#define MAX_OPS 20000
 #define PROVIDER_NAMES 120             /* bytes for a list of providers */
 
 static volatile sig_atomic_t stop;
@@ -228,6 +230,16 @@ static int check_options(struct td_replay_options *o, const char *shard, const c
     return TD_OK;
 }
 
+/* A plan says by itself which ops. */
+static int check_plan(struct td_replay_options *o, const char *time, struct td_error *err)
+{
+    if (o->plan && (o->max_ops != NOT_GIVEN || o->only.n))
+        return td_fail(err, TD_EINVAL, "--plan says which ops are replayed; --only and --max-ops do not go with it");
+    if (o->max_ops == NOT_GIVEN)
+        o->max_ops = o->plan ? 0 : MAX_OPS;
+    return td_time_parse(time, &o->time_s, err);
+}
+
 /* Nothing is printed of what may be a key. */
 static int hide_secrets(const struct td_replay_options *o, struct td_error *err)
 {
@@ -273,7 +285,7 @@ static int run_command_line(int argc, char **argv)
 {
     struct td_replay_options o = {.shard = {1, 1},
                                   .op_repeat = 3,
-                                  .max_ops = 20000,
+                                  .max_ops = NOT_GIVEN,
                                   .deadline_s = 20,
                                   .timeout_s = 600,
                                   .stop = &stop};
@@ -291,7 +303,7 @@ static int run_command_line(int argc, char **argv)
         {NULL, NULL},
     };
     const char *shard = NULL, *timing = "asap", *guard = "on", *op_timing = "on",
-               *scores = "on", *kernels = NULL;
+               *scores = "on", *time = "all", *kernels = NULL;
     const struct td_arg table[] = {
         {"out", 'o', TD_ARG_STR, &o.output, "DIR",
          "the fixture to write (default: fixtures/replay-MODEL-TIME)", 0, 0},
@@ -325,6 +337,8 @@ static int run_command_line(int argc, char **argv)
         {"kernel-filter", 0, TD_ARG_LIST, &o.only, "PATTERN", NULL, 0, 0},
         TD_REPLAY_OP_REPEAT(TD_ARG_I64, &o.op_repeat, TD_PROTO_MAX_REPEATS),
         TD_REPLAY_MAX_OPS(TD_ARG_I64, &o.max_ops),
+        TD_REPLAY_TIME(&time),
+        TD_REPLAY_PLAN(&o.plan),
         TD_REPLAY_CHECKPOINT(TD_ARG_STR, &o.checkpoint),
         {"guard", 0, TD_ARG_STR, &guard, "on|off",
          "catch accesses beyond a tensor's end by a forbidden page (default on)", 0, 0},
@@ -371,6 +385,8 @@ static int run_command_line(int argc, char **argv)
         rc = hide_secrets(&o, &err);
     if (!rc)
         rc = check_options(&o, shard, timing, guard, op_timing, scores, &err);
+    if (!rc)
+        rc = check_plan(&o, time, &err);
     rows = o.ops_variable;
     if (!rc && kernels)
         rc = check_listing(&o, &args, &err);

@@ -22,6 +22,8 @@ struct td_op_item {
     struct td_op rec;                 /* owned; becomes the replay's record */
     int32_t group;                    /* index in td_op_list.groups */
     uint64_t weights;                 /* equal where the weights are (td_op_weights_key) */
+    int32_t turn;                     /* its place in the order of its group (op_order.h) */
+    bool is_timed;                    /* if there are two builds, and it runs */
     /* once loaded; tensors borrow from the loader */
     bool loaded, without_reference;
     struct td_op_call call;
@@ -30,6 +32,7 @@ struct td_op_item {
     /* once run */
     struct td_run_result candidate, baseline;
     bool has_baseline;
+    int64_t run_ns, judge_ns;         /* what running took; what its share of the judging took, of one thread */
     cJSON *speed;                     /* of td_op_timing_measure; owned until it is in rec.judge */
     /* once judged */
     enum td_op_status status;         /* OK until something is found */

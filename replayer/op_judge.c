@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "kernels/ops/op_kinds.h"
 #include "kernels/ops/product_share.h"
 #include "replayer/judge_order.h"
@@ -227,6 +228,15 @@ static void compare_work(struct td_op_item *it)
         td_op_item_fail(it, TD_OP_BROKEN, err.msg);
 }
 
+static void share_time(struct td_op_item *items, const struct work *w, int64_t took_ns)
+{
+    const int n = w->n ? w->n : 1;
+    int i;
+
+    for (i = 0; i < n; i++)
+        items[w->first + i].judge_ns = took_ns / n;
+}
+
 /* Take works until none is left, then help those who still compute a reference. tell: may this thread
  * report how far all of them are? */
 static void judge_works(struct batch *b, bool tell)
@@ -236,10 +246,13 @@ static void judge_works(struct batch *b, bool tell)
     while ((w = atomic_fetch_add(&b->next, 1)) < b->n_works) {
         const struct work *work = &b->works[w];
 
+        const int64_t began_ns = td_clock_mono_ns();
+
         if (work->n)
             judge_work(b->items, work);
         else
             compare_work(&b->items[work->first]);
+        share_time(b->items, work, td_clock_mono_ns() - began_ns);
         done = atomic_fetch_add(&b->done, work->n ? work->n : 1) + (work->n ? work->n : 1);
         if (tell)
             b->tell(b->ctx, done);

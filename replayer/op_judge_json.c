@@ -106,6 +106,7 @@ cJSON *td_op_judge_json(struct td_op_item *it)
     if (it->judged_candidate || it->judged_recorded || it->judged_baseline)
         td_judge_add_num(j, "format_cost", it->format_cost);
     add_digest(j, it);
+    cJSON_AddNumberToObject(j, "turn", it->turn);
     if (it->speed)
         cJSON_AddItemToObject(j, "speed", it->speed);
     it->speed = NULL;

@@ -8,6 +8,7 @@
 
 #include "common/json.h"
 #include "common/log.h"
+#include "replayer/op_order.h"
 
 #define MAX_GROUPS 100000
 
@@ -74,6 +75,7 @@ void td_op_list_release(struct td_op_list *l)
 {
     free(l->items);
     free(l->groups);
+    free(l->order);
     memset(l, 0, sizeof *l);
 }
 
@@ -107,9 +109,14 @@ static int find_or_add_group(struct td_op_list *l, const struct td_op *op, int32
     return TD_OK;
 }
 
-int td_op_list_add(struct td_op_list *l, const struct td_op *op, int64_t seq, bool chosen, struct td_error *err)
+int td_op_list_add(struct td_op_list *l, const struct td_op *op, bool chosen, struct td_error *err)
 {
-    struct td_op_choice c = {.op = op->op, .seq = seq, .weights = td_op_weights_key(op), .chosen = chosen};
+    struct td_op_choice c = {.op = op->op, .step = op->step, .weights = td_op_weights_key(op), .matches = chosen, .chosen = chosen};
+    const char *layer = op->layer ? op->layer : "";
+
+    c.layer = (uint32_t)td_hash64(layer, strlen(layer));
+    if (l->n == INT32_MAX)
+        return td_fail(err, TD_ELIMIT, "more than %d ops", INT32_MAX);
 
     if (find_or_add_group(l, op, &c.group, err))
         return err ? err->code : TD_ELIMIT;
@@ -148,37 +155,76 @@ static int64_t group_quota(const struct td_op_list *l, int64_t max)
     return low > 0 ? low : 1; /* a group always keeps one op, however small the maximum */
 }
 
-void td_op_list_sample(struct td_op_list *l, int64_t max)
+int64_t td_op_list_keep(struct td_op_list *l, const int64_t *keep)
 {
-    int64_t total = 0, quota;
-    int64_t *passed;
+    int64_t left_out = 0;
+    size_t g;
+
+    for (g = 0; g < l->n_groups; g++) {
+        struct td_op_group *group = &l->groups[g];
+        int64_t kept = 0, i;
+
+        for (i = 0; i < group->seen; i++) {
+            struct td_op_choice *c = &l->items[l->order[group->first + i]];
+
+            if (!c->chosen)
+                continue;
+            if (kept < keep[g])
+                kept++;
+            else
+                c->chosen = false;
+        }
+        left_out += group->chosen - kept;
+        group->chosen = kept;
+    }
+    return left_out;
+}
+
+static void give_turns(struct td_op_list *l)
+{
+    size_t g;
+
+    for (g = 0; g < l->n_groups; g++) {
+        const struct td_op_group *group = &l->groups[g];
+        int32_t turn = 0;
+        int64_t i;
+
+        for (i = 0; i < group->seen; i++) {
+            struct td_op_choice *c = &l->items[l->order[group->first + i]];
+
+            c->turn = c->chosen ? turn++ : -1;
+        }
+    }
+}
+
+static int sample(struct td_op_list *l, int64_t max, struct td_error *err)
+{
+    int64_t total = 0, quota, *keep;
     size_t i;
+    int rc = td_op_order_make(l, err);
 
     for (i = 0; i < l->n_groups; i++)
         total += l->groups[i].chosen;
-    if (max <= 0 || total <= max)
-        return;
+    if (rc || max <= 0 || total <= max)
+        return rc;
     quota = group_quota(l, max);
-    passed = calloc(l->n_groups, sizeof *passed);
-    if (!passed)
-        return; /* without memory to choose, all are replayed */
-    for (i = 0; i < l->n; i++) {
-        struct td_op_choice *c = &l->items[i];
-        int64_t have = l->groups[c->group].chosen, p;
-
-        if (!c->chosen || have <= quota)
-            continue;
-        /* evenly spaced: chosen where p*quota/have reaches the next integer */
-        p = passed[c->group]++;
-        if (p * quota / have == (p + 1) * quota / have) {
-            c->chosen = false;
-            l->not_sampled++;
-        }
-    }
+    keep = malloc(l->n_groups * sizeof *keep);
+    if (!keep)
+        return td_fail(err, TD_ENOMEM, "out of memory for a sample of %zu kinds and shapes of ops", l->n_groups);
     for (i = 0; i < l->n_groups; i++)
-        if (l->groups[i].chosen > quota)
-            l->groups[i].chosen = quota;
-    free(passed);
+        keep[i] = quota;
+    l->not_sampled += td_op_list_keep(l, keep);
+    free(keep);
+    return TD_OK;
+}
+
+int td_op_list_sample(struct td_op_list *l, int64_t max, struct td_error *err)
+{
+    int rc = sample(l, max, err);
+
+    if (!rc)
+        give_turns(l);
+    return rc;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -193,14 +239,13 @@ static bool matches_filter(const struct td_op *op, const struct td_arg_list *onl
     return only->n == 0;
 }
 
-static int scan_op(struct td_op_list *l, const struct td_op *op, int64_t seq,
-                   const struct td_replay_options *opt, struct td_error *err)
+static int scan_op(struct td_op_list *l, const struct td_op *op, const struct td_replay_options *opt, struct td_error *err)
 {
     bool match = matches_filter(op, &opt->only), ours = td_shard_has(&opt->shard, op->op);
 
     l->not_matching += !match;
     l->other_shards += match && !ours;
-    return td_op_list_add(l, op, seq, match && ours, err);
+    return td_op_list_add(l, op, match && ours, err);
 }
 
 int td_op_list_scan(struct td_fixture *fx, const struct td_replay_options *opt, struct td_op_list *l, struct td_error *err)
@@ -208,7 +253,6 @@ int td_op_list_scan(struct td_fixture *fx, const struct td_replay_options *opt, 
     struct td_cursor *c = NULL;
     struct td_op op = {0};
     struct td_error bad = {0};
-    int64_t seq = 0;
     int rc;
 
     memset(l, 0, sizeof *l);
@@ -225,7 +269,7 @@ int td_op_list_scan(struct td_fixture *fx, const struct td_replay_options *opt, 
             }
             continue;
         }
-        if (scan_op(l, &op, seq++, opt, err))
+        if (scan_op(l, &op, opt, err))
             break;
     }
     td_op_release(&op);
@@ -233,6 +277,5 @@ int td_op_list_scan(struct td_fixture *fx, const struct td_replay_options *opt, 
     td_cursor_close(c);
     if (err && err->code)
         return err->code;
-    td_op_list_sample(l, opt->max_ops);
-    return TD_OK;
+    return td_op_list_sample(l, opt->max_ops, err);
 }

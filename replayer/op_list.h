@@ -21,18 +21,24 @@ struct td_op_group {
                                       those of the output where there is no n or k */
     int m_class;         /* td_m_class() */
     int64_t seen, chosen;
+    int64_t first;       /* of its ops in td_op_list.order, once that is there */
 };
 
 struct td_op_choice {
-    int64_t op, seq;     /* its number in the fixture; its place in ops.jsonl.zst, from 0 */
+    int64_t op, step;    /* its number in the fixture; -1: no step is known */
     uint64_t weights;    /* equal: same kind, attributes (but m) and inputs (but a) */
+    uint32_t layer;      /* a hash of its layer's name */
     int32_t group;
-    bool chosen;
+    int32_t rank;        /* its place in the order of its group (op_order.h) */
+    int32_t turn;        /* the same, counting only those that were chosen; -1: it was not */
+    bool matches;        /* the filter and the shard: it could be chosen */
+    bool chosen, done;   /* done: replayed already, to find out what ops take */
 };
 
 struct td_op_list {
-    struct td_op_choice *items; size_t n, cap;
+    struct td_op_choice *items; size_t n, cap; /* in the order of ops.jsonl.zst */
     struct td_op_group *groups; size_t n_groups, cap_groups;
+    int32_t *order;              /* [n] places in items, by group and rank; NULL before td_op_order_make() */
     int64_t bad_frames;          /* of ops.jsonl.zst: the ops in them are lost */
     int64_t not_matching, other_shards, not_sampled; /* seen, but not chosen */
 };
@@ -51,9 +57,12 @@ void td_op_shape_words(const struct td_op *op, char *out, size_t n);
 int td_op_list_scan(struct td_fixture *fx, const struct td_replay_options *opt, struct td_op_list *list, struct td_error *err);
 void td_op_list_release(struct td_op_list *list);
 
-/* The two steps of td_op_list_scan(): add an op, and choose at most `max` of those marked as chosen
- * (0: all). Every group keeps its share, and at least one op. */
-int td_op_list_add(struct td_op_list *list, const struct td_op *op, int64_t seq, bool chosen, struct td_error *err);
-void td_op_list_sample(struct td_op_list *list, int64_t max);
+/* The two steps of td_op_list_scan(): add an op; then put all in order (op_order.h), and choose at most
+ * `max` of those marked as chosen (0: all). Every group keeps its share, and at least one op. */
+int td_op_list_add(struct td_op_list *list, const struct td_op *op, bool chosen, struct td_error *err);
+int td_op_list_sample(struct td_op_list *list, int64_t max, struct td_error *err);
+/* Of each group keep the chosen ops that come first in its order, at most keep[group] of them. Returns
+ * how many are not chosen any more. The order is there. */
+int64_t td_op_list_keep(struct td_op_list *list, const int64_t *keep);
 
 #endif

@@ -3,7 +3,7 @@
  *
  * The main thread loads a batch and has the builds' processes run and time it. Then several threads
  * judge the batch, and the main thread writes it. So nothing else computes while a build is being
- * timed. */
+ * timed. Which ops: op_list.h, op_plan.h; for how long: op_pace.h. */
 #include "replayer/op_replay.h"
 
 #include <stdio.h>
@@ -16,47 +16,32 @@
 #include "common/memory.h"
 #include "common/progress.h"
 #include "format/planned.h"
-#include "kernels/ops/op_kinds.h"
 #include "replayer/build_pair.h"
 #include "replayer/op_judge.h"
 #include "replayer/op_load.h"
+#include "replayer/op_pace.h"
 #include "replayer/op_rewrite.h"
+#include "replayer/op_run.h"
 #include "replayer/op_timing.h"
+#include "replayer/op_window.h"
 
 #define BATCH_OPS 256
 #define BATCH_BYTES ((size_t)1 << 30)
-#define MAX_CRASHES 20  /* of one group; the rest of the group is not tried then */
-#define MAX_EARLY 3     /* the same as long as no op of this build has come to its kernel: all may fail alike */
-#define MAX_HANGS 3     /* of one group; each costs a deadline */
-#define MAX_ALL_HANGS 9 /* of a build: three minutes at the default deadline */
-
-struct group_state {
-    int crashes, hangs;
-    uint32_t reached;                  /* the last stage that a crashed or hung op of it came to */
-    int64_t seen_for_timing, timed;
-};
 
 struct op_replay {
     struct td_fixture *fx;
     struct td_writer *w;
-    const struct td_replay_options *opt;
-    struct td_op_replay_stats *stats;
-    struct td_op_list list;
-    struct group_state *groups;
+    struct td_op_run run;
     struct td_op_rows rows;
-    struct td_op_item *items; size_t n;
-    struct td_op_loader *loader;
-    struct td_build_pair *builds;
-    bool has_baseline;
-    int hangs;                         /* of the candidate, in all groups */
-    int64_t ran, judged;               /* for the progress: an op is half done when it ran */
-    char now[160];                     /* what is being done */
-    struct td_progress progress;
+    struct td_op_window *window;       /* the ops that come next */
+    struct td_op_item *items; int n;   /* [BATCH_OPS] the batch */
+    int64_t total;                     /* ops that are to be replayed */
+    struct td_op_pace pace;
 };
 
 static bool stopped(const struct op_replay *j)
 {
-    return j->opt->stop && *j->opt->stop;
+    return j->run.opt->stop && *j->run.opt->stop;
 }
 
 void td_op_replay_stats_release(struct td_op_replay_stats *s)
@@ -93,204 +78,6 @@ int td_op_replay_probe(const struct td_replay_options *o, struct td_op_replay_st
     return rc;
 }
 
-/* ---- the chosen ops -------------------------------------------------------------------------- */
-
-static int by_weights(const void *a, const void *b)
-{
-    const struct td_op_item *x = a, *y = b;
-
-    if (x->weights != y->weights)
-        return x->weights < y->weights ? -1 : 1;
-    return (x->rec.op > y->rec.op) - (x->rec.op < y->rec.op);
-}
-
-/* Read the records of the chosen ops, and sort them so that equal weights are neighbours. */
-static int read_chosen(struct op_replay *j, struct td_error *err)
-{
-    struct td_cursor *c = NULL;
-    struct td_op op = {0};
-    struct td_error bad = {0};
-    size_t i = 0, chosen = 0;
-    int rc;
-
-    for (i = 0; i < j->list.n; i++)
-        chosen += j->list.items[i].chosen;
-    j->items = calloc(chosen + 1, sizeof *j->items);
-    if (!j->items)
-        return td_fail(err, TD_ENOMEM, "out of memory for %zu ops; --max-ops N replays fewer", chosen);
-    if (!chosen)
-        return TD_OK;
-    rc = td_cursor_open(j->fx, TD_STREAM_OPS, &c, err);
-    if (rc)
-        return rc;
-    for (i = 0; i < j->list.n && (rc = td_cursor_op(c, &op, &bad)) != 0;) {
-        const struct td_op_choice *ch = &j->list.items[i];
-
-        if (rc < 0) {
-            if (rc != TD_ECORRUPT && rc != TD_ETRUNCATED && rc != TD_ELIMIT)
-                break;
-            td_error_clear(&bad);
-            continue;
-        }
-        i++;
-        if (!ch->chosen)
-            continue;
-        j->items[j->n++] = (struct td_op_item){
-            .rec = op, .group = ch->group, .weights = ch->weights, .status = TD_OP_OK, .equal = -1};
-        memset(&op, 0, sizeof op);
-    }
-    td_op_release(&op);
-    td_cursor_close(c);
-    qsort(j->items, j->n, sizeof *j->items, by_weights);
-    return bad.code ? td_fail(err, bad.code, "%s", bad.msg) : TD_OK;
-}
-
-/* ---- one op -------------------------------------------------------------------------------------------------------- */
-
-static void give_status(struct td_op_item *it, enum td_op_status s, const char *reason)
-{
-    it->status = s;
-    snprintf(it->reason, sizeof it->reason, "%.479s", reason);
-}
-
-/* Load an op and check it. False: it cannot be run, and has its status. */
-static bool load_item(struct op_replay *j, struct td_op_item *it)
-{
-    const struct td_op_kind *kind = td_op_kind_find(it->rec.kind ? it->rec.kind : "");
-    struct td_error err = {0};
-    char text[160];
-
-    if (!kind) {
-        snprintf(text, sizeof text, "this version knows no op of kind %.60s, so it can neither run nor judge it",
-                 it->rec.kind ? it->rec.kind : "(none)");
-        give_status(it, TD_OP_UNSUPPORTED, text);
-        return false;
-    }
-    it->loaded = !td_op_loader_get(j->loader, &it->rec, &it->call, &it->recorded, &it->hold, &err);
-    if (!it->loaded || td_op_check(kind, &it->call, &err)) {
-        give_status(it, err.code == TD_EUNSUPPORTED ? TD_OP_UNSUPPORTED : TD_OP_BROKEN, err.msg);
-        return false;
-    }
-    it->without_reference = !kind->reference;
-    if (it->without_reference)
-        return true;
-    if (td_judge_limits_find(it->call.kind, it->call.out.dtype, &it->limits, &err)) {
-        give_status(it, TD_OP_UNSUPPORTED, err.msg);
-        return false;
-    }
-    return true;
-}
-
-/* Is an op not tried any more because others crashed or hung? Then text says so. TD_RUN_OK: it is
- * tried. */
-static enum td_run_status check_given_up(const struct op_replay *j, const struct group_state *g,
-                                         char *text, size_t n)
-{
-    if (g->crashes >= (j->stats->came_to_run ? MAX_CRASHES : MAX_EARLY)) {
-        snprintf(text, n, "not tried: %d ops of this kernel, shape and M class crashed before", g->crashes);
-        return TD_RUN_CRASHED;
-    }
-    if (g->hangs >= MAX_HANGS)
-        snprintf(text, n, "not tried: %d ops of this kernel, shape and M class hung before", g->hangs);
-    else if (j->hangs >= MAX_ALL_HANGS)
-        snprintf(text, n, "not tried: %d ops of this build hung before", j->hangs);
-    else
-        return TD_RUN_OK;
-    return TD_RUN_HUNG;
-}
-
-static enum td_op_status status_of(enum td_run_status s)
-{
-    static const enum td_op_status status[] = {[TD_RUN_OK] = TD_OP_OK,
-                                               [TD_RUN_UNSUPPORTED] = TD_OP_UNSUPPORTED,
-                                               [TD_RUN_FAILED] = TD_OP_FAILED,
-                                               [TD_RUN_CRASHED] = TD_OP_CRASHED,
-                                               [TD_RUN_HUNG] = TD_OP_HUNG,
-                                               [TD_RUN_BROKEN] = TD_OP_BROKEN};
-
-    return status[s];
-}
-
-static int run_candidate(struct op_replay *j, struct td_op_item *it, struct td_error *err)
-{
-    struct group_state *g = &j->groups[it->group];
-    char text[200];
-    int rc;
-
-    it->candidate.status = check_given_up(j, g, text, sizeof text);
-    if (it->candidate.status != TD_RUN_OK) {
-        snprintf(it->candidate.reason, sizeof it->candidate.reason, "%s", text);
-        it->candidate.reached = g->reached;
-        j->stats->skipped_after_crashes++;
-    } else {
-        rc = td_build_process_run(&j->builds->candidate, &it->call, (int)j->opt->op_repeat,
-                                  &it->candidate, err);
-        if (rc)
-            return rc;
-        j->stats->came_to_run |= it->candidate.reached >= TD_STAGE_RUN;
-        if (it->candidate.reached > g->reached)
-            g->reached = it->candidate.reached;
-        g->crashes += it->candidate.status == TD_RUN_CRASHED;
-        g->hangs += it->candidate.status == TD_RUN_HUNG;
-        j->hangs += it->candidate.status == TD_RUN_HUNG;
-    }
-    if (it->candidate.status != TD_RUN_OK)
-        give_status(it, status_of(it->candidate.status), it->candidate.reason);
-    return TD_OK;
-}
-
-/* Timed are a few ops of each group, evenly spread over it. */
-static bool is_due_for_timing(struct op_replay *j, const struct td_op_item *it)
-{
-    struct group_state *g = &j->groups[it->group];
-    int64_t have = j->list.groups[it->group].chosen, p = g->seen_for_timing++;
-
-    return have <= TD_OP_TIMING_PER_GROUP ||
-           p * TD_OP_TIMING_PER_GROUP / have != (p + 1) * TD_OP_TIMING_PER_GROUP / have;
-}
-
-static void show_progress(struct op_replay *j)
-{
-    td_progress_at(&j->progress, (j->ran + j->judged) / 2, j->now);
-}
-
-/* Say what is done with the op: "timing both builds: gptq_gemm N=256 K=640 b4 g128 M=1-8". */
-static void show_op(struct op_replay *j, const struct td_op_item *it, const char *doing)
-{
-    const struct td_op_group *g = &j->list.groups[it->group];
-
-    snprintf(j->now, sizeof j->now, "%s: %.40s %.60s %s", doing, g->kernel, g->shape, td_m_class_name(g->m_class));
-    show_progress(j);
-}
-
-static int run_op(struct op_replay *j, struct td_op_item *it, struct td_error *err)
-{
-    struct td_error slow = {0};
-    int rc;
-
-    show_op(j, it, j->has_baseline ? "running both builds" : "running");
-
-    if (!load_item(j, it))
-        return TD_OK;
-    rc = run_candidate(j, it, err);
-    if (rc || !j->has_baseline)
-        return rc;
-    rc = td_build_process_run(&j->builds->baseline, &it->call, (int)j->opt->op_repeat,
-                              &it->baseline, err);
-    if (rc)
-        return rc;
-    it->has_baseline = true;
-    if (j->opt->op_timing && !it->without_reference && is_due_for_timing(j, it) &&
-        it->candidate.status == TD_RUN_OK && it->baseline.status == TD_RUN_OK) {
-        show_op(j, it, "timing both builds");
-        if (td_op_timing_measure(&j->builds->baseline, &j->builds->candidate, &it->call,
-                                 (uint64_t)it->rec.op, &it->speed, &slow))
-            td_log(TD_LOG_INFO, "replay", "op %lld was not timed: %s", (long long)it->rec.op, slow.msg);
-        j->stats->timed += it->speed != NULL;
-    }
-    return TD_OK;
-}
-
 /* ---- writing ------------------------------------------------------------------------------------------------------- */
 
 static void count_status(struct op_replay *j, const struct td_op_item *it)
@@ -299,9 +86,9 @@ static void count_status(struct op_replay *j, const struct td_op_item *it)
 
     snprintf(name, sizeof name, "ops.%s", td_op_status_name(it->status));
     td_writer_count(j->w, name, 1, 0);
-    j->stats->count[it->status]++;
-    if (it->reason[0] && !j->stats->refusal[0])
-        snprintf(j->stats->refusal, sizeof j->stats->refusal, "%s: %.400s", td_op_status_name(it->status), it->reason);
+    j->run.stats->count[it->status]++;
+    if (it->reason[0] && !j->run.stats->refusal[0])
+        snprintf(j->run.stats->refusal, sizeof j->run.stats->refusal, "%s: %.400s", td_op_status_name(it->status), it->reason);
     td_op_rows_count(&j->rows, it);
 }
 
@@ -310,7 +97,7 @@ static int write_judged_op(struct op_replay *j, struct td_op_item *it, struct td
     int rc;
 
     count_status(j, it);
-    rc = td_op_rewrite(it, j->w, td_fixture_id(j->fx), j->opt->build, j->stats->build[0] ? j->stats->build : j->stats->provider, err);
+    rc = td_op_rewrite(it, j->w, td_fixture_id(j->fx), j->run.opt->build, j->run.stats->build[0] ? j->run.stats->build : j->run.stats->provider, err);
     if (!rc && (rc = td_writer_op(j->w, &it->rec)))
         td_fail(err, rc, "cannot write op %lld", (long long)it->rec.op);
     return rc;
@@ -335,140 +122,295 @@ static size_t item_bytes(const struct td_op_item *it)
     return n;
 }
 
-/* Run items from `first` on until the batch is full. Returns how many, or < 0. */
-static int run_batch(struct op_replay *j, size_t first, struct td_error *err)
+/* Take the next op of the window. 1: it is the last item of the batch; 0: the batch ends here. */
+static int take_op(struct op_replay *j, struct td_error *err)
+{
+    const struct td_op_choice *next = td_op_pace_next(&j->pace, &j->run, j->window, j->n == 0, err);
+    struct td_op_item *it = &j->items[j->n];
+    struct td_op rec = {0};
+    int rc;
+
+    if (!next)
+        return err && err->code ? err->code : 0;
+    rc = td_op_window_next(j->window, &rec, err);
+    if (rc <= 0)
+        return rc;
+    memset(it, 0, sizeof *it);
+    it->rec = rec;
+    it->group = next->group;
+    j->run.list.items[next - j->run.list.items].done = true;
+    it->weights = next->weights;
+    it->turn = next->rank;
+    it->is_timed = next->turn < TD_OP_TIMING_PER_GROUP;
+    it->status = TD_OP_OK;
+    it->equal = -1;
+    j->n++;
+    return 1;
+}
+
+/* Run ops until the batch is full or the window is at its end. */
+static int run_batch(struct op_replay *j, struct td_error *err)
 {
     const size_t part = (size_t)td_memory_max() / 8, most = part < BATCH_BYTES ? part : BATCH_BYTES;
-    size_t i, bytes = 0;
+    size_t bytes = 0;
+    int rc = TD_OK;
 
-    for (i = first; i < j->n && i < first + BATCH_OPS && bytes < most && !stopped(j); i++) {
-        int rc = run_op(j, &j->items[i], err);
-
-        if (rc)
-            return rc < 0 ? rc : TD_EIO;
-        bytes += item_bytes(&j->items[i]);
-        j->ran++;
+    j->n = 0;
+    while (j->n < BATCH_OPS && bytes < most && !stopped(j) && !rc && (rc = take_op(j, err)) > 0) {
+        rc = td_op_run(&j->run, &j->items[j->n - 1], err);
+        bytes += item_bytes(&j->items[j->n - 1]);
+        td_op_pace_ran(&j->pace, &j->items[j->n - 1]);
+        j->run.ran++;
     }
-    return (int)(i - first);
+    return rc > 0 ? TD_EIO : rc;
 }
 
 static void on_judged(void *ctx, int n)
 {
     struct op_replay *j = ctx;
 
-    j->judged = j->stats->replayed + n;
-    show_progress(j);
+    j->run.judged = j->run.stats->replayed + n;
+    td_op_run_show_progress(&j->run);
 }
 
-static int finish_batch(struct op_replay *j, size_t first, int n, struct td_error *err)
+/* rc: of the run; what ran before it failed is released, too. */
+static int finish_batch(struct op_replay *j, int rc, struct td_error *err)
 {
-    int i, rc;
+    const int64_t began_ns = td_clock_mono_ns();
+    int i;
 
-    snprintf(j->now, sizeof j->now, "judging against the reference");
-    rc = td_op_judge_batch(j->items + first, n, choose_threads(), on_judged, j, err);
-
-    for (i = 0; i < n; i++) {
-        struct td_op_item *it = &j->items[first + (size_t)i];
+    snprintf(j->run.now, sizeof j->run.now, "judging against the reference");
+    if (!rc)
+        rc = td_op_judge_batch(j->items, j->n, choose_threads(), on_judged, j, err);
+    for (i = 0; i < j->n; i++) {
+        struct td_op_item *it = &j->items[i];
 
         if (!rc)
             rc = write_judged_op(j, it, err);
-        td_op_loader_put(j->loader, &it->hold);
+        td_op_loader_put(j->run.loader, &it->hold);
         td_op_item_release(it);
     }
-    j->stats->replayed += n;
-    j->judged = j->stats->replayed;
+    if (rc)
+        return rc;
+    td_op_pace_judged(&j->pace, &j->run, j->items, j->n, td_clock_mono_ns() - began_ns);
+    j->run.stats->replayed += j->n;
+    j->run.judged = j->run.stats->replayed;
+    return TD_OK;
+}
+
+/* Replay the ops of the list, in the order of their weights, or of their ranks before there is a plan.
+ * which : taken */
+static int replay_listed(struct op_replay *j, int32_t *which, size_t n, struct td_error *err)
+{
+    int rc = td_op_window_open(j->fx, &j->run.list, which, n, &j->window, err);
+
+    while (!rc && !stopped(j)) {
+        rc = run_batch(j, err);
+        if (!j->n && !rc)
+            break;
+        rc = finish_batch(j, rc, err);
+    }
+    td_op_window_close(j->window);
+    j->window = NULL;
     return rc;
+}
+
+/* ---- what is planned ------------------------------------------------------------------------------------------------ */
+
+static void count_list(struct op_replay *j)
+{
+    struct td_op_replay_stats *s = j->run.stats;
+    const struct td_op_list *l = &j->run.list;
+    const struct { const char *name; int64_t n; } counts[] = {{"ops.seen", (int64_t)l->n},
+                                                             {"ops.dropped.filter", l->not_matching},
+                                                             {"ops.dropped.shard", l->other_shards},
+                                                             {"ops.dropped.sampled", l->not_sampled},
+                                                             {"ops.broken.frames", l->bad_frames}};
+    size_t i;
+
+    s->seen = (int64_t)l->n;
+    s->not_matching = l->not_matching;
+    s->other_shards = l->other_shards;
+    s->not_sampled = l->not_sampled;
+    s->bad_frames = l->bad_frames;
+    for (i = 0; i < sizeof counts / sizeof *counts; i++)
+        if (counts[i].n)
+            td_writer_count(j->w, counts[i].name, counts[i].n, 0);
+    j->total = s->seen - s->not_matching - s->other_shards - s->not_sampled;
+    td_planned_write(j->w, "ops", j->total);
+}
+
+/* Write down which ops are planned, and how many of those that could be. */
+static int write_plan(struct op_replay *j, const char *by, int64_t left_out, struct td_error *err)
+{
+    struct td_op_replay_stats *s = j->run.stats;
+    cJSON *plan;
+    int rc = td_op_plan_share(&j->run.list, &s->share, err);
+
+    if (rc)
+        return rc;
+    s->not_planned = left_out;
+    s->planned_by = by;
+    j->total -= left_out;
+    if (left_out)
+        td_writer_count(j->w, "ops.dropped.plan", left_out, 0);
+    td_planned_write(j->w, "ops", j->total);
+    plan = td_op_plan_json(&j->run.list, &s->share, by, j->run.opt->time_s, td_fixture_id(j->fx));
+    rc = plan ? td_writer_fact(j->w, "replay", "op_plan", plan) : td_fail(err, TD_ENOMEM, "out of memory for the plan");
+    cJSON_Delete(plan);
+    return rc;
+}
+
+static int by_weights(const void *a, const void *b, void *list)
+{
+    const struct td_op_list *l = list;
+    const struct td_op_choice *x = &l->items[*(const int32_t *)a], *y = &l->items[*(const int32_t *)b];
+
+    if (x->weights != y->weights)
+        return x->weights < y->weights ? -1 : 1;
+    return (x->op > y->op) - (x->op < y->op);
+}
+
+/* Replay the chosen ops that are not done, so that those with equal weights are neighbours. */
+static int replay_chosen(struct op_replay *j, struct td_error *err)
+{
+    struct td_op_list *l = &j->run.list;
+    int32_t *which = malloc((l->n + 1) * sizeof *which);
+    size_t i, n = 0;
+
+    if (!which)
+        return td_fail(err, TD_ENOMEM, "out of memory for %zu ops; --max-ops N replays fewer", l->n);
+    for (i = 0; i < l->n; i++)
+        if (l->items[i].chosen && !l->items[i].done)
+            which[n++] = (int32_t)i;
+    qsort_r(which, n, sizeof *which, by_weights, l);
+    return replay_listed(j, which, n, err);
+}
+
+static void say_plan(const struct op_replay *j)
+{
+    const struct td_op_share *s = &j->run.stats->share;
+    char words[TD_OP_SHARE_WORDS];
+
+    if (j->run.stats->not_planned)
+        td_log_note("%s", td_op_share_words(s, words));
+}
+
+/* Measure, make the plan, replay the rest of it. */
+static int replay_in_time(struct op_replay *j, struct td_error *err)
+{
+    int64_t left_out = 0;
+    size_t n = 0;
+    int32_t *which = td_op_pace_measure(&j->pace, &j->run.list, &n);
+    int rc = which ? replay_listed(j, which, n, err) : td_fail(err, TD_ENOMEM, "out of memory for a plan");
+
+    if (!rc && !stopped(j))
+        rc = td_op_pace_plan(&j->pace, &j->run, &left_out, err);
+    if (!rc && !stopped(j))
+        rc = write_plan(j, "time", left_out, err);
+    if (rc || stopped(j))
+        return rc;
+    j->run.progress.total = j->total;
+    say_plan(j);
+    return replay_chosen(j, err);
+}
+
+static int replay_as_planned(struct op_replay *j, const char *by, int64_t left_out, struct td_error *err)
+{
+    int rc = write_plan(j, by, left_out, err);
+
+    if (j->run.opt->time_s > 0)
+        j->pace.stop_s = j->run.opt->time_s;
+    j->run.progress.total = j->total;
+    return rc ? rc : replay_chosen(j, err);
+}
+
+/* Take the plan of --plan. */
+static int replay_given_plan(struct op_replay *j, struct td_error *err)
+{
+    int64_t left_out = 0;
+    cJSON *plan = NULL;
+    int rc = td_op_plan_load(j->run.opt->plan, td_fixture_id(j->fx), &plan, err);
+
+    if (!rc)
+        rc = td_op_plan_choose(plan, &j->run.list, &left_out, err);
+    cJSON_Delete(plan);
+    return rc ? rc : replay_as_planned(j, "plan", left_out, err);
 }
 
 static int run_all(struct op_replay *j, struct td_error *err)
 {
-    size_t first = 0;
-    int n, rc = TD_OK;
+    const struct td_replay_options *o = j->run.opt;
+    const int64_t *done = &j->run.stats->replayed;
+    int rc;
 
-    td_progress_start(&j->progress, "ops", (int64_t)j->n);
-    while (!rc && first < j->n && !stopped(j)) {
-        n = run_batch(j, first, err);
-        rc = n < 0 ? n : finish_batch(j, first, n, err);
-        first += n > 0 ? (size_t)n : 0;
-    }
-    td_progress_done(&j->progress);
+    td_progress_start(&j->run.progress, "ops", o->plan || o->time_s > 0 ? 0 : j->total);
+    if (o->plan)
+        rc = replay_given_plan(j, err);
+    else if (o->time_s > 0)
+        rc = replay_in_time(j, err);
+    else
+        rc = replay_as_planned(j, j->run.list.not_sampled ? "max-ops" : "all", 0, err);
+    td_progress_done(&j->run.progress);
     if (!rc && stopped(j)) {
-        j->stats->interrupted = true;
-        td_writer_count(j->w, "ops.dropped.interrupted", (int64_t)(j->n - first), 0);
-        rc = td_fail(err, TD_EINTR, "stopped after %zu of %zu ops", first, j->n);
+        j->run.stats->interrupted = true;
+        td_writer_count(j->w, "ops.dropped.interrupted", j->total - *done, 0);
+        rc = td_fail(err, TD_EINTR, "stopped after %lld of %lld ops", (long long)*done, (long long)j->total);
+    } else if (!rc && j->pace.late) {
+        j->run.stats->late = true;
+        td_writer_count(j->w, "ops.dropped.time", j->total - *done, 0);
     }
     return rc;
 }
 
-static void count_list(struct op_replay *j)
-{
-    static const char *const names[] = {"ops.seen", "ops.dropped.filter", "ops.dropped.shard", "ops.dropped.sampled",
-                                        "ops.broken.frames"};
-    int64_t values[5];
-    size_t i;
-
-    j->stats->seen = (int64_t)j->list.n;
-    j->stats->not_matching = j->list.not_matching;
-    j->stats->other_shards = j->list.other_shards;
-    j->stats->not_sampled = j->list.not_sampled;
-    j->stats->bad_frames = j->list.bad_frames;
-    values[0] = j->stats->seen;
-    values[1] = j->stats->not_matching;
-    values[2] = j->stats->other_shards;
-    values[3] = j->stats->not_sampled;
-    values[4] = j->stats->bad_frames;
-    for (i = 0; i < 5; i++)
-        if (values[i])
-            td_writer_count(j->w, names[i], values[i], 0);
-    td_planned_write(j->w, "ops", values[0] - values[1] - values[2] - values[3]);
-}
-
 static void release_replay(struct op_replay *j)
 {
-    size_t i;
-
-    if (j->builds)
-        td_build_pair_close(j->builds);
-    free(j->builds);
-    for (i = 0; i < j->n; i++)
-        td_op_item_release(&j->items[i]);
+    if (j->run.builds)
+        td_build_pair_close(j->run.builds);
+    free(j->run.builds);
     free(j->items);
-    free(j->groups);
+    free(j->run.groups);
     td_op_rows_release(&j->rows);
-    td_op_loader_free(j->loader);
-    td_op_list_release(&j->list);
+    td_op_loader_free(j->run.loader);
+    td_op_list_release(&j->run.list);
+}
+
+static int make_room(struct op_replay *j, struct td_error *err)
+{
+    int rc = td_op_rows_make(&j->rows, &j->run.list, (size_t)j->total, err);
+
+    j->run.stats->rows = j->rows.row;
+    j->run.stats->n_rows = j->rows.n;
+    if (rc)
+        return rc;
+    j->run.groups = calloc(j->run.list.n_groups + 1, sizeof *j->run.groups);
+    j->items = calloc(BATCH_OPS, sizeof *j->items);
+    j->run.loader = td_op_loader_new(j->fx, j->run.opt->checkpoint);
+    j->run.builds = calloc(1, sizeof *j->run.builds);
+    return j->run.groups && j->items && j->run.loader && j->run.builds ? TD_OK : td_fail(err, TD_ENOMEM, "out of memory");
 }
 
 int td_op_replay(struct td_fixture *fx, struct td_writer *w, const struct td_replay_options *opt,
                  struct td_op_replay_stats *stats, struct td_error *err)
 {
-    struct op_replay j = {
-        .fx = fx, .w = w, .opt = opt, .stats = stats, .has_baseline = opt->baseline_build != NULL};
+    struct op_replay j = {.fx = fx,
+                          .w = w,
+                          .run = {.opt = opt, .stats = stats, .has_baseline = opt->baseline_build != NULL},
+                          .pace = {.time_s = opt->time_s}};
     int64_t start = td_clock_mono_ns();
     int rc;
 
-    rc = td_op_list_scan(fx, opt, &j.list, err);
+    rc = td_op_list_scan(fx, opt, &j.run.list, err);
     if (!rc) {
         count_list(&j);
-        rc = read_chosen(&j, err);
+        rc = make_room(&j, err);
     }
-    if (!rc && !(j.groups = calloc(j.list.n_groups + 1, sizeof *j.groups)))
-        rc = td_fail(err, TD_ENOMEM, "out of memory");
-    if (!rc) {
-        rc = td_op_rows_make(&j.rows, &j.list, j.n, err);
-        stats->rows = j.rows.row;
-        stats->n_rows = j.rows.n;
-    }
-    if (!rc && !(j.loader = td_op_loader_new(fx, opt->checkpoint)))
-        rc = td_fail(err, TD_ENOMEM, "out of memory");
-    if (!rc && !(j.builds = calloc(1, sizeof *j.builds)))
-        rc = td_fail(err, TD_ENOMEM, "out of memory");
-    if (!rc && j.n)
-        rc = open_builds(opt, j.builds, stats, err);
-    if (!rc && j.n)
+    if (!rc && j.total)
+        rc = open_builds(opt, j.run.builds, stats, err);
+    if (!rc && j.total)
         rc = run_all(&j, err);
     td_op_rows_finish(&j.rows);
-    stats->children = j.builds ? j.builds->candidate.starts : 0;
+    stats->children = j.run.builds ? j.run.builds->candidate.starts : 0;
     stats->seconds = (double)(td_clock_mono_ns() - start) / TD_NS_PER_S;
     release_replay(&j);
     return rc;

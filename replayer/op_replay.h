@@ -3,21 +3,8 @@
 #ifndef TD_REPLAYER_OP_REPLAY_H
 #define TD_REPLAYER_OP_REPLAY_H
 
-#include "replayer/op_item.h"
-#include "replayer/op_list.h"
-#include "replayer/op_rows.h"
+#include "replayer/op_stats.h"
 
-struct td_op_replay_stats {
-    struct td_op_replay_row *rows; size_t n_rows;
-    int64_t seen, replayed, count[TD_OP_STATUS_COUNT];
-    int64_t not_matching, other_shards, not_sampled, bad_frames, timed, skipped_after_crashes;
-    int64_t children;                  /* processes started for the candidate */
-    bool came_to_run;                  /* an op of the candidate came to its kernel */
-    char refusal[480];                 /* why the first op did not; "" */
-    double seconds;
-    char provider[32], build[256], baseline_provider[32], baseline_build[256];
-    bool interrupted;
-};
 void td_op_replay_stats_release(struct td_op_replay_stats *s);
 
 /* Replay the ops that the options choose. Judged ops go to w, with outputs that differ from the

@@ -37,3 +37,22 @@ int td_timing_parse(const char *text, double *speed, struct td_error *err)
         return td_fail(err, TD_EINVAL, "--timing: \"%s\" is none of recorded, asap, xN (x2: twice as fast)", text);
     return TD_OK;
 }
+
+int td_time_parse(const char *text, double *seconds, struct td_error *err)
+{
+    static const struct { const char *name; double s; } units[] = {{"", 1}, {"s", 1}, {"ms", 1e-3}, {"m", 60}, {"min", 60}, {"h", 3600}};
+    char *end = NULL;
+    size_t i;
+
+    *seconds = 0;
+    if (!strcmp(text, "all"))
+        return TD_OK;
+    if (text[0] >= '0' && text[0] <= '9')
+        *seconds = strtod(text, &end);
+    for (i = 0; end && i < sizeof units / sizeof *units; i++)
+        if (!strcmp(end, units[i].name) && *seconds * units[i].s >= 1e-3 && *seconds * units[i].s <= 1e7) {
+            *seconds *= units[i].s;
+            return TD_OK;
+        }
+    return td_fail(err, TD_EINVAL, "--time: \"%.40s\" is none of 90, 90s, 15m, 2h (1 ms at least), all", text);
+}

@@ -27,6 +27,8 @@ struct td_replay_options {
     double speed;                        /* of requests: 1 recorded times, 0 as soon as possible, N times faster */
     int64_t repeat;                      /* of requests: 0 as recorded */
     int64_t op_repeat, max_ops;          /* max_ops 0: no maximum */
+    double time_s;                       /* for running and judging ops; 0: any */
+    const char *plan;                    /* a file that says which ops; NULL: none */
     struct td_arg_list only;             /* patterns of layers and kinds */
     struct td_arg_list headers, show_headers, redact_headers; /* the latter are names */
     struct td_arg_list allow_paths;      /* requests to these are sent, too (allowed_requests.h) */
@@ -49,5 +51,7 @@ int td_shard_parse(const char *text, struct td_shard *out, struct td_error *err)
 bool td_shard_has(const struct td_shard *s, int64_t number);
 /* Read "recorded", "asap", "x4", "x0.5" as 1, 0, 4, 0.5. TD_EINVAL. */
 int td_timing_parse(const char *text, double *speed, struct td_error *err);
+/* Read "90", "90s", "1.5m", "1h", "500ms" as seconds, "all" as 0. TD_EINVAL. */
+int td_time_parse(const char *text, double *seconds, struct td_error *err);
 
 #endif

@@ -152,6 +152,8 @@ static void print_ops_left_out(const struct td_op_replay_stats *o)
     const struct { int64_t n; const char *why; } parts[] = {
         {o->not_matching, "do not match --only"}, {o->other_shards, "belong to other shards"},
         {o->not_sampled, "left out by --max-ops (every kernel, shape and M class keeps its share, and one op at least)"},
+        {o->not_planned, o->planned_by && !strcmp(o->planned_by, "time") ? "left out by --time" : "left out by --plan"},
+        {o->late ? o->share.planned - o->replayed : 0, "not begun: --time was over before the plan was done"},
         {o->skipped_after_crashes, "not tried after crashes or hangs of their kernel and shape"},
         {o->bad_frames, "frames of the recording are corrupt, their ops are broken"},
     };

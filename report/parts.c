@@ -135,6 +135,23 @@ void td_part_add_facts(const cJSON *report, struct td_buf *words)
                     td_json_get_str(report, "speed_of", "time"), change * 100);
 }
 
+void td_part_add_plan(const cJSON *report, struct td_buf *words)
+{
+    const cJSON *plan = td_json_get(report, "op_plan"), *each = td_json_get(plan, "each"), *one;
+    const int n = cJSON_GetArraySize(each);
+    int i = 0;
+
+    if (!cJSON_IsObject(plan))
+        return;
+    td_buf_addf(words, "plan: %lld of %lld ops", (long long)td_json_get_i64(plan, "planned", 0),
+                (long long)td_json_get_i64(plan, "of", 0));
+    cJSON_ArrayForEach(one, each) {
+        td_buf_addf(words, "%s%s", !i ? ", each " : i + 1 < n ? ", " : " and ", one->valuestring ? one->valuestring : "?");
+        i++;
+    }
+    td_buf_adds(words, n ? " at least once" : "");
+}
+
 void td_part_add_accepted(const cJSON *accepted, struct td_buf *words)
 {
     const char *state = td_part_str(accepted, "state");

@@ -45,6 +45,9 @@ bool td_part_group_is_judged(const cJSON *group);
 /* Append the figures of a comparison: "answers equal 47/50, tokens equal 98.1 %; ops bit-equal
  * 2080/2080; speed: kernel time +2.1 %". Nothing for what was not looked at. */
 void td_part_add_facts(const cJSON *report, struct td_buf *words);
+/* Append what a plan took of the recorded ops: "plan: 412 of 3986 ops, each kernel, shape, M class and
+ * layer at least once". Nothing where none was left out. */
+void td_part_add_plan(const cJSON *report, struct td_buf *words);
 /* Append what was accepted in words: "known since Monday (by ann, until 2026-12-01; applied)". */
 void td_part_add_accepted(const cJSON *accepted, struct td_buf *words);
 /* Did this lane take part in the verdict? */

@@ -94,6 +94,7 @@ static void write_nothing_compared(struct td_jw *w)
     td_jw_null(w, "names");
     td_jw_null(w, "answers");
     td_jw_null(w, "ops_equal");
+    td_jw_null(w, "op_plan");
     td_jw_null(w, "speed_change");
     td_jw_obj(w, "lanes");
     td_jw_end(w);

@@ -29,6 +29,12 @@ static void write_figures(const cJSON *report, struct td_buf *out)
         td_buf_addf(out, "%s\n\n",
                     cJSON_IsNumber(td_json_get(report, "speed_change")) ? " (+ is slower)" : "");
     }
+    words.len = 0;
+    td_part_add_plan(report, &words);
+    if (words.len) {
+        td_markdown_text(td_buf_str(&words), TD_MARKDOWN_LINE_MAX, out);
+        td_buf_adds(out, "\n\n");
+    }
     td_buf_release(&words);
 }
 

@@ -56,6 +56,10 @@ void td_screen_add_head(struct td_buf *out, const cJSON *report)
     td_part_add_facts(report, &words);
     if (words.len)
         td_text_wrap(out, "", TD_SCREEN_INDENT, td_buf_str(&words), 1);
+    words.len = 0;
+    td_part_add_plan(report, &words);
+    if (words.len)
+        td_text_wrap(out, "", TD_SCREEN_INDENT, td_buf_str(&words), 1);
     td_buf_release(&words);
 }
 

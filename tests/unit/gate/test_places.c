@@ -66,6 +66,37 @@ static const cJSON *ops_of(const cJSON *places)
     return td_json_get(td_json_get(places, "gemm a M=1 F16"), "ops");
 }
 
+/* Of 40 ops every third is bad. What is kept are the bad ones that any plan takes first, so that each smaller
+ * plan that holds a bad op holds one that is known. */
+static void test_what_plans_take_first_is_kept(void **state)
+{
+    struct td_buf ops = TD_BUF_INIT(1 << 20);
+    cJSON *report, *places;
+    char key[32], turn[48];
+    int i, n = 0;
+
+    (void)state;
+    for (i = 0; i < 40; i += 3) {
+        snprintf(turn, sizeof turn, SOUND "},\"turn\":%d,\"x\":{\"y\":0", i * 7 % 40);
+        add_ops(&ops, "a", i, i + 1, 1, 40, 40, turn);
+    }
+    report = report_with(&ops, 40);
+    places = td_places_of(report);
+    assert_int_equal(cJSON_GetArraySize(ops_of(places)), 8);
+    for (i = 0; n < 8; i++) { /* in the order of their turns */
+        const int op = i * 23 % 40; /* 23 * 7 is 1 modulo 40 */
+
+        snprintf(key, sizeof key, "c2c93388:%d", op);
+        if (op % 3 == 0) {
+            assert_non_null(td_json_get(ops_of(places), key));
+            n++;
+        }
+    }
+    cJSON_Delete(places);
+    cJSON_Delete(report);
+    td_buf_release(&ops);
+}
+
 static void test_half_of_a_group_must_be_where_it_was(void **state)
 {
     cJSON *report = report_of(40, 1, 40, SOUND), *places = td_places_of(report);
@@ -207,6 +238,7 @@ static void test_a_sample_is_told_by_its_ops(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_plans_take_first_is_kept),
         cmocka_unit_test(test_half_of_a_group_must_be_where_it_was),
         cmocka_unit_test(test_samples_share_an_op),
         cmocka_unit_test(test_errors_of_the_same_ops), cmocka_unit_test(test_ops_that_ran_once),

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "replayer/op_list.h"
+#include "replayer/op_order.h"
 
 static char kind[] = "gptq_gemm";
 
@@ -22,7 +23,7 @@ static void add(struct td_op_list *l, int64_t number, int m, int n)
     cJSON_AddNumberToObject(op.attrs, "n", n);
     cJSON_AddNumberToObject(op.attrs, "k", 256);
     cJSON_AddNumberToObject(op.attrs, "bits", 4);
-    assert_int_equal(td_op_list_add(l, &op, number, true, NULL), TD_OK);
+    assert_int_equal(td_op_list_add(l, &op, true, NULL), TD_OK);
     cJSON_Delete(op.attrs);
 }
 
@@ -66,9 +67,9 @@ static void long_shapes_are_groups_of_their_own(void **state)
     (void)state;
     for (d = 0; d < TD_OP_MAX_DIMS; d++)
         op.out.shape[d] = 1000000000;
-    assert_int_equal(td_op_list_add(&l, &op, 0, true, NULL), TD_OK);
+    assert_int_equal(td_op_list_add(&l, &op, true, NULL), TD_OK);
     op.out.shape[TD_OP_MAX_DIMS - 1]++;
-    assert_int_equal(td_op_list_add(&l, &op, 1, true, NULL), TD_OK);
+    assert_int_equal(td_op_list_add(&l, &op, true, NULL), TD_OK);
     assert_int_equal(l.n_groups, 2);
     for (d = 0; d < TD_OP_MAX_DIMS; d++)
         op.out.shape[d] = INT64_MAX;
@@ -149,7 +150,7 @@ static void a_routing_is_not_part_of_the_weights(void **state)
 static void sample_is_fair(void **state)
 {
     struct td_op_list l = {0};
-    int i;
+    int i, gap;
 
     (void)state;
     for (i = 0; i < 1000; i++)
@@ -157,13 +158,17 @@ static void sample_is_fair(void **state)
     for (i = 0; i < 30; i++)
         add(&l, 1000 + i, 20, 640);  /* few */
     add(&l, 2000, 300, 640);         /* one */
-    td_op_list_sample(&l, 131);
+    assert_int_equal(td_op_list_sample(&l, 131, NULL), TD_OK);
     assert_int_equal(chosen(&l, 0), 100);
     assert_int_equal(chosen(&l, 1), 30);
     assert_int_equal(chosen(&l, 2), 1);
     assert_int_equal(l.not_sampled, 900);
     assert_int_equal(l.groups[0].chosen, 100);
-    assert_true(chosen(&l, 0) == 100 && l.items[9].chosen != l.items[8].chosen); /* every tenth, not the first hundred */
+    for (i = 0, gap = 0; i < 1000; i++) { /* spread over all, not the first hundred */
+        gap = l.items[i].chosen ? 0 : gap + 1;
+        assert_true(gap <= 16);
+    }
+    assert_true(l.items[999].chosen);
     td_op_list_release(&l);
 }
 
@@ -175,9 +180,46 @@ static void sample_leaves_no_group_out(void **state)
     (void)state;
     for (i = 0; i < 100; i++)
         add(&l, i, 1, 8 * (i % 10 + 1));
-    td_op_list_sample(&l, 3);
+    assert_int_equal(td_op_list_sample(&l, 3, NULL), TD_OK);
     for (i = 0; i < 10; i++)
         assert_int_equal(chosen(&l, i), 1);
+    td_op_list_release(&l);
+}
+
+/* 8 layers of 100 steps: as many ops of each layer as of another, up to one, in a sample of any size, spread
+ * over the steps; and a smaller sample is a part of a larger one. */
+static void samples_are_fair_over_layers_and_steps(void **state)
+{
+    char layer[24];
+    struct td_op op = {.kind = kind, .layer = layer, .attrs = cJSON_CreateObject()};
+    struct td_op_list l = {0};
+    int per_layer[8] = {0}, early = 0, i, k, least, most;
+
+    (void)state;
+    for (i = 0; i < 800; i++) {
+        op.op = i;
+        op.step = i / 8;
+        snprintf(layer, sizeof layer, "model.layers.%d", i % 8);
+        assert_int_equal(td_op_list_add(&l, &op, true, NULL), TD_OK);
+    }
+    cJSON_Delete(op.attrs);
+    assert_int_equal(td_op_order_make(&l, NULL), TD_OK);
+    assert_int_equal(l.order[0], 799);
+    for (i = 0; i < 800; i++) {
+        assert_int_equal(l.items[l.order[i]].rank, i);
+        per_layer[l.order[i] % 8]++;
+        early += l.order[i] < 400;
+        for (k = 0, least = 800, most = 0; k < 8; k++) {
+            least = per_layer[k] < least ? per_layer[k] : least;
+            most = per_layer[k] > most ? per_layer[k] : most;
+        }
+        assert_true(most - least <= 1);
+        assert_true(i < 64 || (early * 100 / (i + 1) > 40 && early * 100 / (i + 1) < 60));
+    }
+    assert_int_equal(td_op_list_keep(&l, (int64_t[]){100}), 700);
+    assert_int_equal(td_op_list_keep(&l, (int64_t[]){40}), 60);
+    for (i = 0; i < 800; i++)
+        assert_int_equal(l.items[l.order[i]].chosen, i < 40);
     td_op_list_release(&l);
 }
 
@@ -189,9 +231,9 @@ static void no_maximum_takes_all(void **state)
     (void)state;
     for (i = 0; i < 50; i++)
         add(&l, i, 1, 64);
-    td_op_list_sample(&l, 0);
+    assert_int_equal(td_op_list_sample(&l, 0, NULL), TD_OK);
     assert_int_equal(chosen(&l, 0), 50);
-    td_op_list_sample(&l, 50);
+    assert_int_equal(td_op_list_sample(&l, 50, NULL), TD_OK);
     assert_int_equal(chosen(&l, 0), 50);
     td_op_list_release(&l);
 }
@@ -242,7 +284,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(groups_by_shape_and_m), cmocka_unit_test(long_shapes_are_groups_of_their_own),
         cmocka_unit_test(an_op_over_the_limit_does_not_end_the_list), cmocka_unit_test(shapes_name_the_weights), cmocka_unit_test(a_routing_is_not_part_of_the_weights),
-        cmocka_unit_test(sample_is_fair), cmocka_unit_test(sample_leaves_no_group_out),
+        cmocka_unit_test(sample_is_fair), cmocka_unit_test(sample_leaves_no_group_out), cmocka_unit_test(samples_are_fair_over_layers_and_steps),
         cmocka_unit_test(no_maximum_takes_all), cmocka_unit_test(shards_cover_once), cmocka_unit_test(shard_words),
         cmocka_unit_test(timing_words),
     };

@@ -1,0 +1,37 @@
+/* op_pace.h - how long the ops of a replay take: find it out from a few, make a plan, keep to the time.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The clock runs while ops are loaded, run, judged and written. It stands still while two builds are
+ * timed, and while a build hangs: how many ops are timed, and how many may hang, has limits of its own. */
+#ifndef TD_REPLAYER_OP_PACE_H
+#define TD_REPLAYER_OP_PACE_H
+
+#include "replayer/op_run.h"
+#include "replayer/op_window.h"
+
+#define TD_OP_PACE_TURNS 3      /* ops of each group that are judged before there is a plan, where they are cheap */
+
+struct td_op_pace {
+    double time_s;              /* the time that was asked for; 0: any */
+    double stop_s;              /* no op is begun later than this; 0: there is no such time */
+    bool measures;              /* there is no plan yet */
+    int32_t turn;               /* of the batch, while it measures */
+    int64_t spent_ns;
+    bool late;                  /* an op was not begun, for it was too late */
+};
+
+/* The op of the window that joins the batch. NULL: the batch ends here, or the window does. One op at least
+ * is begun, however late it is. err->code is set when the recording cannot be read. */
+const struct td_op_choice *td_op_pace_next(struct td_op_pace *p, const struct td_op_run *r, struct td_op_window *w,
+                                           bool is_first, struct td_error *err);
+void td_op_pace_ran(struct td_op_pace *p, const struct td_op_item *it);
+/* The batch was judged and written in took_ns. */
+void td_op_pace_judged(struct td_op_pace *p, struct td_op_run *r, const struct td_op_item *items, int n, int64_t took_ns);
+
+/* Begin to measure. The ops to do so with, in their order, from malloc; NULL: out of memory.
+ *   *n : how many */
+int32_t *td_op_pace_measure(struct td_op_pace *p, const struct td_op_list *list, size_t *n);
+/* Make the plan: what does not fit is not chosen any more. *left_out: how many. TD_ENOMEM. */
+int td_op_pace_plan(struct td_op_pace *p, struct td_op_run *r, int64_t *left_out, struct td_error *err);
+
+#endif

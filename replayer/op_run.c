@@ -1,0 +1,157 @@
+/* op_run.c - run one op of a replay on the builds, and time it.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "replayer/op_run.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "kernels/ops/op_kinds.h"
+#include "replayer/op_timing.h"
+
+#define MAX_CRASHES 20  /* of one group; the rest of the group is not tried then */
+#define MAX_EARLY 3     /* the same as long as no op of this build has come to its kernel: all may fail alike */
+#define MAX_HANGS 3     /* of one group; each costs a deadline */
+#define MAX_ALL_HANGS 9 /* of a build: three minutes at the default deadline */
+
+static void give_status(struct td_op_item *it, enum td_op_status s, const char *reason)
+{
+    it->status = s;
+    snprintf(it->reason, sizeof it->reason, "%.479s", reason);
+}
+
+/* Load an op and check it. False: it cannot be run, and has its status. */
+static bool load_item(struct td_op_run *r, struct td_op_item *it)
+{
+    const struct td_op_kind *kind = td_op_kind_find(it->rec.kind ? it->rec.kind : "");
+    struct td_error err = {0};
+    char text[160];
+
+    if (!kind) {
+        snprintf(text, sizeof text, "this version knows no op of kind %.60s, so it can neither run nor judge it",
+                 it->rec.kind ? it->rec.kind : "(none)");
+        give_status(it, TD_OP_UNSUPPORTED, text);
+        return false;
+    }
+    it->loaded = !td_op_loader_get(r->loader, &it->rec, &it->call, &it->recorded, &it->hold, &err);
+    if (!it->loaded || td_op_check(kind, &it->call, &err)) {
+        give_status(it, err.code == TD_EUNSUPPORTED ? TD_OP_UNSUPPORTED : TD_OP_BROKEN, err.msg);
+        return false;
+    }
+    it->without_reference = !kind->reference;
+    if (it->without_reference)
+        return true;
+    if (td_judge_limits_find(it->call.kind, it->call.out.dtype, &it->limits, &err)) {
+        give_status(it, TD_OP_UNSUPPORTED, err.msg);
+        return false;
+    }
+    return true;
+}
+
+/* Is an op not tried any more because others crashed or hung? Then text says so. TD_RUN_OK: it is
+ * tried. */
+static enum td_run_status check_given_up(const struct td_op_run *r, const struct td_op_run_group *g,
+                                         char *text, size_t n)
+{
+    if (g->crashes >= (r->stats->came_to_run ? MAX_CRASHES : MAX_EARLY)) {
+        snprintf(text, n, "not tried: %d ops of this kernel, shape and M class crashed before", g->crashes);
+        return TD_RUN_CRASHED;
+    }
+    if (g->hangs >= MAX_HANGS)
+        snprintf(text, n, "not tried: %d ops of this kernel, shape and M class hung before", g->hangs);
+    else if (r->hangs >= MAX_ALL_HANGS)
+        snprintf(text, n, "not tried: %d ops of this build hung before", r->hangs);
+    else
+        return TD_RUN_OK;
+    return TD_RUN_HUNG;
+}
+
+static enum td_op_status status_of(enum td_run_status s)
+{
+    static const enum td_op_status status[] = {[TD_RUN_OK] = TD_OP_OK,
+                                               [TD_RUN_UNSUPPORTED] = TD_OP_UNSUPPORTED,
+                                               [TD_RUN_FAILED] = TD_OP_FAILED,
+                                               [TD_RUN_CRASHED] = TD_OP_CRASHED,
+                                               [TD_RUN_HUNG] = TD_OP_HUNG,
+                                               [TD_RUN_BROKEN] = TD_OP_BROKEN};
+
+    return status[s];
+}
+
+static int run_candidate(struct td_op_run *r, struct td_op_item *it, struct td_error *err)
+{
+    struct td_op_run_group *g = &r->groups[it->group];
+    char text[200];
+    int rc;
+
+    it->candidate.status = check_given_up(r, g, text, sizeof text);
+    if (it->candidate.status != TD_RUN_OK) {
+        snprintf(it->candidate.reason, sizeof it->candidate.reason, "%s", text);
+        it->candidate.reached = g->reached;
+        r->stats->skipped_after_crashes++;
+    } else {
+        rc = td_build_process_run(&r->builds->candidate, &it->call, (int)r->opt->op_repeat,
+                                  &it->candidate, err);
+        if (rc)
+            return rc;
+        r->stats->came_to_run |= it->candidate.reached >= TD_STAGE_RUN;
+        if (it->candidate.reached > g->reached)
+            g->reached = it->candidate.reached;
+        g->crashes += it->candidate.status == TD_RUN_CRASHED;
+        g->hangs += it->candidate.status == TD_RUN_HUNG;
+        r->hangs += it->candidate.status == TD_RUN_HUNG;
+    }
+    if (it->candidate.status != TD_RUN_OK)
+        give_status(it, status_of(it->candidate.status), it->candidate.reason);
+    return TD_OK;
+}
+
+void td_op_run_show_progress(struct td_op_run *r)
+{
+    td_progress_at(&r->progress, (r->ran + r->judged) / 2, r->now);
+}
+
+/* Say what is done with the op: "timing both builds: gptq_gemm N=256 K=640 b4 g128 M=1-8". */
+static void show_op(struct td_op_run *r, const struct td_op_item *it, const char *doing)
+{
+    const struct td_op_group *g = &r->list.groups[it->group];
+
+    snprintf(r->now, sizeof r->now, "%s: %.40s %.60s %s", doing, g->kernel, g->shape, td_m_class_name(g->m_class));
+    td_op_run_show_progress(r);
+}
+
+static int64_t time_op(struct td_op_run *r, struct td_op_item *it)
+{
+    const int64_t began_ns = td_clock_mono_ns();
+    struct td_error slow = {0};
+
+    show_op(r, it, "timing both builds");
+    if (td_op_timing_measure(&r->builds->baseline, &r->builds->candidate, &it->call,
+                             (uint64_t)it->rec.op, &it->speed, &slow))
+        td_log(TD_LOG_INFO, "replay", "op %lld was not timed: %s", (long long)it->rec.op, slow.msg);
+    r->stats->timed += it->speed != NULL;
+    return td_clock_mono_ns() - began_ns;
+}
+
+int td_op_run(struct td_op_run *r, struct td_op_item *it, struct td_error *err)
+{
+    const int64_t began_ns = td_clock_mono_ns();
+    int64_t aside_ns = 0;
+    int rc;
+
+    show_op(r, it, r->has_baseline ? "running both builds" : "running");
+    if (!load_item(r, it))
+        return TD_OK;
+    rc = run_candidate(r, it, err);
+    if (!rc && r->has_baseline) {
+        rc = td_build_process_run(&r->builds->baseline, &it->call, (int)r->opt->op_repeat, &it->baseline, err);
+        it->has_baseline = !rc;
+    }
+    if (!rc && it->has_baseline && r->opt->op_timing && !it->without_reference && it->is_timed &&
+        it->candidate.status == TD_RUN_OK && it->baseline.status == TD_RUN_OK)
+        aside_ns = time_op(r, it);
+    if (it->candidate.status != TD_RUN_HUNG)
+        it->run_ns = td_clock_mono_ns() - began_ns - aside_ns;
+    return rc;
+}

@@ -1,0 +1,40 @@
+/* op_run.h - run one op of a replay on the builds, and time it.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_REPLAYER_OP_RUN_H
+#define TD_REPLAYER_OP_RUN_H
+
+#include "common/progress.h"
+#include "replayer/build_pair.h"
+#include "replayer/op_item.h"
+#include "replayer/op_list.h"
+#include "replayer/op_stats.h"
+
+/* What is known of a group while its ops are replayed. */
+struct td_op_run_group {
+    int crashes, hangs;
+    uint32_t reached;                  /* the last stage that a crashed or hung op of it came to */
+    int64_t done; double cost_s;       /* ops that were judged before there was a plan; the least that one took */
+};
+
+/* What all ops of a replay share. */
+struct td_op_run {
+    const struct td_replay_options *opt;
+    struct td_op_replay_stats *stats;
+    struct td_op_list list;
+    struct td_op_run_group *groups;    /* [list.n_groups] */
+    struct td_op_loader *loader;
+    struct td_build_pair *builds;
+    bool has_baseline;
+    int hangs;                         /* of the candidate, in all groups */
+    int64_t ran, judged;               /* for the progress: an op is half done when it ran */
+    char now[160];                     /* what is being done */
+    struct td_progress progress;
+};
+
+/* Load an op, run it on the builds, and time it when it is due. Its status says what came of it; it->run_ns is
+ * what that took, without the timing and without waiting for a build that hung. Errors are those of replay
+ * itself. */
+int td_op_run(struct td_op_run *r, struct td_op_item *it, struct td_error *err);
+void td_op_run_show_progress(struct td_op_run *r);
+
+#endif
