@@ -51,9 +51,14 @@ static bool is_too_dear(const struct td_op_pace *p, const struct td_op_run *r, c
     return c->turn >= least_ops(r->opt) && r->groups[c->group].cost_s > p->time_s * CHEAP;
 }
 
+static double spent_s(const struct td_op_pace *p)
+{
+    return (double)(td_clock_mono_ns() - p->began_ns - p->aside_ns) / TD_NS_PER_S;
+}
+
 static bool is_late(struct td_op_pace *p, const struct td_op_run *r)
 {
-    p->late = p->stop_s > 0 && r->ran > 0 && (double)p->spent_ns / TD_NS_PER_S >= p->stop_s;
+    p->late = p->stop_s > 0 && r->ran > 0 && spent_s(p) >= p->stop_s;
     return p->late;
 }
 
@@ -79,9 +84,14 @@ const struct td_op_choice *td_op_pace_next(struct td_op_pace *p, const struct td
 
 /* ---- the clock ------------------------------------------------------------------------------- */
 
+void td_op_pace_begin(struct td_op_pace *p, double time_s)
+{
+    *p = (struct td_op_pace){.time_s = time_s, .began_ns = td_clock_mono_ns()};
+}
+
 void td_op_pace_ran(struct td_op_pace *p, const struct td_op_item *it)
 {
-    p->spent_ns += it->run_ns;
+    p->aside_ns += it->aside_ns;
 }
 
 /* Of two ops of a group the cheaper one tells what the next will take: the dearer one met something else. */
@@ -96,7 +106,6 @@ void td_op_pace_judged(struct td_op_pace *p, struct td_op_run *r, const struct t
     int64_t sum = 0;
     int i;
 
-    p->spent_ns += took_ns;
     for (i = 0; i < n; i++)
         sum += items[i].judge_ns;
     for (i = 0; p->measures && i < n; i++) {
@@ -146,7 +155,7 @@ static double seconds_of(const struct td_op_plan_cost *cost, size_t n, const int
 
 static void fit(struct td_op_pace *p, struct td_op_run *r, struct td_op_plan_cost *cost, int64_t *keep)
 {
-    const double spent_s = (double)p->spent_ns / TD_NS_PER_S;
+    const double spent = spent_s(p), read_s = p->pass_s / TD_OP_WINDOW;
     const size_t n = r->list.n_groups;
     double longest;
     size_t g;
@@ -154,10 +163,10 @@ static void fit(struct td_op_pace *p, struct td_op_run *r, struct td_op_plan_cos
     for (g = 0; g < n; g++) {
         cost[g].have = r->list.groups[g].chosen;
         cost[g].done = r->groups[g].done;
-        cost[g].cost_s = r->groups[g].cost_s;
+        cost[g].cost_s = r->groups[g].cost_s + read_s;
     }
-    td_op_plan_fit(cost, n, (p->time_s - spent_s) * PLANNED, keep);
-    longest = spent_s + seconds_of(cost, n, keep);
+    td_op_plan_fit(cost, n, (p->time_s - spent - p->pass_s) * PLANNED, keep);
+    longest = spent + p->pass_s + seconds_of(cost, n, keep);
     p->stop_s = PATIENCE * fmax(p->time_s, longest);
 }
 

@@ -1,8 +1,8 @@
 /* op_pace.h - how long the ops of a replay take: find it out from a few, make a plan, keep to the time.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The clock runs while ops are loaded, run, judged and written. It stands still while two builds are
- * timed, and while a build hangs: how many ops are timed, and how many may hang, has limits of its own. */
+ * The clock runs from td_op_pace_begin() on. It stands still while two builds are timed, and while a build
+ * hangs: how many ops are timed, and how many may hang, has limits of its own. */
 #ifndef TD_REPLAYER_OP_PACE_H
 #define TD_REPLAYER_OP_PACE_H
 
@@ -16,10 +16,14 @@ struct td_op_pace {
     double stop_s;              /* no op is begun later than this; 0: there is no such time */
     bool measures;              /* there is no plan yet */
     int32_t turn;               /* of the batch, while it measures */
-    int64_t spent_ns;
+    int64_t began_ns, aside_ns; /* when the clock began to run; how long it stood still */
+    double pass_s;              /* that reading the records once takes */
     bool late;                  /* an op was not begun, for it was too late */
 };
 
+/* Start the clock.
+ *   time_s : the time that was asked for; 0: any */
+void td_op_pace_begin(struct td_op_pace *p, double time_s);
 /* The op of the window that joins the batch. NULL: the batch ends here, or the window does. One op at least
  * is begun, however late it is. err->code is set when the recording cannot be read. */
 const struct td_op_choice *td_op_pace_next(struct td_op_pace *p, const struct td_op_run *r, struct td_op_window *w,

@@ -395,12 +395,13 @@ int td_op_replay(struct td_fixture *fx, struct td_writer *w, const struct td_rep
 {
     struct op_replay j = {.fx = fx,
                           .w = w,
-                          .run = {.opt = opt, .stats = stats, .has_baseline = opt->baseline_build != NULL},
-                          .pace = {.time_s = opt->time_s}};
+                          .run = {.opt = opt, .stats = stats, .has_baseline = opt->baseline_build != NULL}};
     int64_t start = td_clock_mono_ns();
     int rc;
 
+    td_op_pace_begin(&j.pace, opt->time_s);
     rc = td_op_list_scan(fx, opt, &j.run.list, err);
+    j.pace.pass_s = (double)(td_clock_mono_ns() - start) / TD_NS_PER_S;
     if (!rc) {
         count_list(&j);
         rc = make_room(&j, err);

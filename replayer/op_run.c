@@ -137,7 +137,6 @@ static int64_t time_op(struct td_op_run *r, struct td_op_item *it)
 int td_op_run(struct td_op_run *r, struct td_op_item *it, struct td_error *err)
 {
     const int64_t began_ns = td_clock_mono_ns();
-    int64_t aside_ns = 0;
     int rc;
 
     show_op(r, it, r->has_baseline ? "running both builds" : "running");
@@ -150,8 +149,10 @@ int td_op_run(struct td_op_run *r, struct td_op_item *it, struct td_error *err)
     }
     if (!rc && it->has_baseline && r->opt->op_timing && !it->without_reference && it->is_timed &&
         it->candidate.status == TD_RUN_OK && it->baseline.status == TD_RUN_OK)
-        aside_ns = time_op(r, it);
-    if (it->candidate.status != TD_RUN_HUNG)
-        it->run_ns = td_clock_mono_ns() - began_ns - aside_ns;
+        it->aside_ns = time_op(r, it);
+    if (it->candidate.status == TD_RUN_HUNG)
+        it->aside_ns = td_clock_mono_ns() - began_ns;
+    else
+        it->run_ns = td_clock_mono_ns() - began_ns - it->aside_ns;
     return rc;
 }

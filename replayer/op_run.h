@@ -32,7 +32,7 @@ struct td_op_run {
 };
 
 /* Load an op, run it on the builds, and time it when it is due. Its status says what came of it; it->run_ns is
- * what that took, without the timing and without waiting for a build that hung. Errors are those of replay
+ * what that took, it->aside_ns what timing it, or waiting for a build that hung, took beside. Errors are those of replay
  * itself. */
 int td_op_run(struct td_op_run *r, struct td_op_item *it, struct td_error *err);
 void td_op_run_show_progress(struct td_op_run *r);
