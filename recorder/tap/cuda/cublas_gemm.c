@@ -17,6 +17,7 @@
 #include <errno.h>
 
 #include "recorder/tap/cuda/cublas_linear.h"
+#include "recorder/tap/gpu/gpu_captured_w.h"
 #include "recorder/tap/gpu/gpu_gate.h"
 #include "recorder/tap/gpu/gpu_inner.h"
 #include "recorder/tap/gpu/gpu_threads.h"
@@ -138,6 +139,8 @@ int cublasGemmEx(void *handle, int trans_a, int trans_b, int m, int n, int k, co
     gemm_ex_fn *real = (gemm_ex_fn *)tap_real_find(&gemm_ex, __builtin_return_address(0));
     const struct tap_cublas_linear p = {(uintptr_t)b, (uintptr_t)a, 0, (uintptr_t)c, n, m, k,
                                         ldb,          ldc};
+    const bool linear = is_linear(trans_a, trans_b, m, n, k, a_type, lda, b_type, c_type, compute),
+               by_rows = is_by_rows(trans_a, trans_b, m, n, k, a_type, lda, b_type, c_type, compute);
     struct tap_gpu_launch l = {.stream = NULL};
     struct tap_gpu_capture_mark mark;
     uint64_t token = 0;
@@ -146,21 +149,26 @@ int cublasGemmEx(void *handle, int trans_a, int trans_b, int m, int n, int k, co
     errno = e;
     if (!real)
         return FAILED;
-    if (tap_gpu_captures_any() && tap_cublas_linear_wanted() && !tap_gpu_thread.in_library_call &&
-        is_linear(trans_a, trans_b, m, n, k, a_type, lda, b_type, c_type, compute) &&
+    if (tap_gpu_captures_any() && !tap_gpu_thread.in_library_call &&
+        (by_rows || (linear && tap_cublas_linear_wanted())) &&
         is_plain(handle, real, alpha, beta, &l.stream) &&
         tap_gpu_capture_begins(&mark, l.stream)) {
+        errno = e;
         tap_gpu_set_in_library_call(true);
         rc = real(handle, trans_a, trans_b, m, n, k, alpha, a, a_type, lda, b, b_type, ldb, beta, c,
                   c_type, ldc, compute, algorithm);
         tap_gpu_set_in_library_call(false);
-        if (!rc)
+        e = errno;
+        if (!rc && linear)
             tap_cublas_linear_captured(&mark, &p, TAP_CUBLAS_GEMM_EX, bf16, &l);
+        else if (!rc)
+            tap_gpu_captured_w_multiplied(&mark, gemm_ex.name, p.w, p.a, p.c, p.m, p.n, p.k, p.lda,
+                                          p.ldc);
+        errno = e;
         return rc;
     }
-    if (tap_armed() && !tap_gpu_thread.in_library_call &&
-        is_by_rows(trans_a, trans_b, m, n, k, a_type, lda, b_type, c_type, compute) &&
-        tap_gpu_come_in()) {
+    errno = e;
+    if (tap_armed() && !tap_gpu_thread.in_library_call && by_rows && tap_gpu_come_in()) {
         ours = is_plain(handle, real, alpha, beta, &l.stream) &&
                tap_gpu_gate_enter_library(gemm_ex.name, l.stream, (uintptr_t)a, (uintptr_t)b,
                                           (uintptr_t)c, n, m, k, ldb, ldc, &token);
@@ -175,9 +183,7 @@ int cublasGemmEx(void *handle, int trans_a, int trans_b, int m, int n, int k, co
         return rc;
     }
     tap_gpu_note_call();
-    if (!tap_armed() || !tap_cublas_linear_wanted() ||
-        !is_linear(trans_a, trans_b, m, n, k, a_type, lda, b_type, c_type, compute) ||
-        !tap_gpu_come_in())
+    if (!tap_armed() || !tap_cublas_linear_wanted() || !linear || !tap_gpu_come_in())
         return real(handle, trans_a, trans_b, m, n, k, alpha, a, a_type, lda, b, b_type, ldb, beta,
                     c, c_type, ldc, compute, algorithm);
     before = tap_gpu_set_in_library_call(true);

@@ -5,7 +5,7 @@
 #include "recorder/tap/cuda/cuda_graph_arena.h"
 #include "recorder/tap/cuda/cuda_graph_follow.h"
 #include "recorder/tap/cuda/cuda_graph_recent.h"
-#include "recorder/tap/gpu/gpu_captures.h"
+#include "recorder/tap/gpu/gpu_captured_w.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -27,6 +27,7 @@ bool tap_cuda_follow_captures(void)
 void tap_cuda_follow_forget(void)
 {
     atomic_store(&tap_gpu_captures, 0);
+    tap_gpu_captured_w_forget();
     pthread_mutex_init(&lock, NULL);  /* the parent's other threads may have held it */
     tap_cuda_arena_forget();
     tap_cuda_plans_forget();

@@ -22,7 +22,13 @@ bool tap_cuda_twins_on(void)
 
 /* ---- captures -------------------------------------------------------------------------------- */
 
-struct tails { void *const *node; const struct td_cuda_edge *edge; size_t n; const void *graph; };
+struct tails {
+    void *const *node;
+    const struct td_cuda_edge *edge;
+    size_t n;
+    const void *graph;
+    uint64_t capture;
+};
 
 /* What a next call on this stream would depend on. False: the stream is not being captured. */
 static bool find_tails(void *stream, struct tails *t)
@@ -30,10 +36,9 @@ static bool find_tails(void *stream, struct tails *t)
     int status = TD_CUDA_CAPTURE_NONE;
     const void *nodes = NULL, *edges = NULL;
     void *graph = NULL;
-    uint64_t id;
 
     t->n = 0;
-    if (tap_driver.capture_info(stream, &status, &id, &graph, &nodes, &edges, &t->n) ||
+    if (tap_driver.capture_info(stream, &status, &t->capture, &graph, &nodes, &edges, &t->n) ||
         status != TD_CUDA_CAPTURE_ACTIVE || !graph)
         return false;
     t->node = nodes;
@@ -48,7 +53,7 @@ static bool capture_begins(struct tap_gpu_capture_mark *mark, void *stream)
 
     if (!find_tails(stream, &t))
         return false;
-    *mark = (struct tap_gpu_capture_mark){t.graph, t.n ? t.node[0] : NULL, t.n};
+    *mark = (struct tap_gpu_capture_mark){t.graph, t.n ? t.node[0] : NULL, t.n, t.capture};
     return true;
 }
 

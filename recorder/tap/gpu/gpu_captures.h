@@ -18,7 +18,9 @@ static inline bool tap_gpu_captures_any(void)
     return !TAP_LIKELY(!atomic_load_explicit(&tap_gpu_captures, memory_order_relaxed));
 }
 
-struct tap_gpu_capture_mark { const void *graph, *node; size_t n; }; /* how far the capture was */
+/* How far a capture was: its graph and number, the nodes on which the next call would depend, how many
+ * these are, and the first of them. */
+struct tap_gpu_capture_mark { const void *graph, *node; size_t n; uint64_t capture; };
 struct tap_gpu_capture_follower {
     bool (*begins)(struct tap_gpu_capture_mark *mark, void *stream);
     void (*ends)(const struct tap_gpu_capture_mark *mark, const struct tap_gpu_launch *l,

@@ -271,7 +271,7 @@ uint64_t tap_gpu_gate_enter_work(const struct tap_gpu_launch *l, const struct ta
         return 0;
     }
     tap_gpu_last_w_forget(&gate.dequant);
-    if (atomic_load(&gate.open) && enter_gemm(l, k, w, NULL))
+    if (atomic_load(&gate.open) && enter_gemm(l, k, w, l->library_function))
         token = ++gate.tokens;
     atomic_store_explicit(&gate.owner, token, memory_order_release);
     return token;

@@ -32,6 +32,8 @@ struct tap_gpu_launch {               /* a launch as the server makes it */
     uint64_t output;
     /* After a call of an operator: what it launched; NULL: that is not known. */
     const struct tap_gpu_inner *inner;
+    /* Launched by a CUDA graph: it only dequantises W, and this function multiplies; NULL: it does all. */
+    const char *library_function;
     /* A sample of its first weight, whose bytes are in a form that nobody else reads; or NULL. */
     const struct td_weight_fingerprint *fingerprint;
 };

@@ -60,6 +60,7 @@ static void describe(struct tap_gpu_entry *e, const struct tap_gpu_weight_set *s
         e->op_at[i] = at + tap_gpu_gemm_slot_offset(w, i);
     e->sample_at = at + tap_gpu_slot_sample(w);
     e->launch = *l;
+    e->library_function = l->library_function;
     e->inner.n = 0;
 }
 

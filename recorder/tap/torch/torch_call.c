@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "recorder/tap/core/tap.h"
-#include "recorder/tap/gpu/gpu_captures.h"
+#include "recorder/tap/gpu/gpu_captured_w.h"
 #include "recorder/tap/gpu/gpu_gate.h"
 #include "recorder/tap/gpu/gpu_inner.h"
 #include "recorder/tap/gpu/gpu_threads.h"
@@ -209,6 +209,30 @@ static bool call_captured(struct tap_torch_operator *o, const struct tap_torch_m
     return true;
 }
 
+/* The same for an operator that makes W, which a library multiplies with next. */
+static bool call_captured_maker(struct tap_torch_operator *o, const struct tap_torch_meaning *m,
+                                td_torch_value *stack, uint64_t n_args, uint64_t n_results)
+{
+    struct tap_gpu_capture_mark mark;
+    struct tap_torch_made_w w;
+    struct td_gpu_work work;
+    int e = errno;
+    bool is = tap_torch_made_w_read(&w, (const void *)o->real, m, stack) &&
+              tap_gpu_capture_begins(&mark, w.launch.stream);
+
+    errno = e;
+    if (!is)
+        return false;
+    o->real(stack, n_args, n_results);
+    e = errno;
+    if (n_results && tap_torch_made_w_work(&w, m, stack[0], &work)) {
+        work.in_step = false;         /* it is no op of its own in a graph */
+        tap_gpu_captured_w_keep(&mark, &w.launch, &m->kernel, &work);
+    }
+    errno = e;
+    return true;
+}
+
 /* ---- weights --------------------------------------------------------------------------------- */
 
 /* The sample of a weight whose operator does not come back. */
@@ -277,6 +301,9 @@ void tap_torch_call(unsigned place, td_torch_value *stack, uint64_t n_args, uint
         call_repack(o, m, stack, n_args, n_results);
     else if (m && m->row->does == TAP_TORCH_MULTIPLIES && tap_gpu_captures_any() &&
              call_captured(o, m, stack, n_args, n_results))
+        ;
+    else if (m && m->row->makes_w && tap_gpu_captures_any() &&
+             call_captured_maker(o, m, stack, n_args, n_results))
         ;
     else if (is_awake && m && m->row->makes_w && tap_armed())
         call_maker(o, m, stack, n_args, n_results);

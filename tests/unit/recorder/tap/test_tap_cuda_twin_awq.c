@@ -1,0 +1,171 @@
+/* test_tap_cuda_twin_awq.c - products by AWQ's own operators in CUDA graphs: awq_dequantize makes W, and cuBLAS multiplies with it, in one graph.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "twin_server.h"
+
+#include "fake_torch_lib.h"
+#include "recorder/tap/torch/torch_library.h"
+#include "tests/helpers/fake_torch.h"
+
+/* The tap's, as a library of operators sees them. */
+td_torch_init aoti_torch_library_init_fragment;
+td_torch_init_impl aoti_torch_library_init_impl;
+td_torch_def aoti_torch_library_def;
+td_torch_impl aoti_torch_library_impl;
+
+/* As vLLM 0.26 registers it. */
+#define AWQ_DEQUANTIZE "awq_dequantize(Tensor _kernel, Tensor _scaling_factors, Tensor _zeros, SymInt split_k_iters, int thx, int thy) -> Tensor"
+enum { ARGS = 6, GROUPS = 2, ROWS = 12 };
+
+static fake_torch_call_fn *call;
+static void **current;                 /* torch's stream */
+static uint64_t packed[TWIN_LAYERS], scales[TWIN_LAYERS], zeros[TWIN_LAYERS]; /* on the GPU */
+static uint64_t floats;                /* where each call makes W, as torch's allocator gives it out again and again */
+static struct fake_torch_tensor result;
+
+/* W of the layer whose packed weights these are: those of layer_on(), transposed or not is all the same here. */
+static void awq_dequantize(td_torch_value *stack, uint64_t n_args, uint64_t n_results)
+{
+    const struct fake_torch_tensor *q = (void *)stack[0];
+    int l;
+
+    (void)n_args, (void)n_results;
+    for (l = 0; packed[l] != (uint64_t)q->data; l++)
+        ;
+    assert_int_equal(cu.copy_on_device_async(floats, w[l], K * K * 2, *current), 0);
+    result = (struct fake_torch_tensor){.ndim = 2, .sizes = {K, K}, .strides = {K, 1}, .dtype = TD_TORCH_F16, .device = TD_TORCH_CUDA, .data = (void *)floats};
+    stack[0] = (uintptr_t)&result;
+}
+
+static int setup_awq(void **state)
+{
+    void *lib;
+    td_torch_library def, cuda;
+    int l, i;
+
+    if (setup(state) || !(lib = fake_torch_lib()) || !(current = dlsym(lib, "fake_torch_stream")))
+        return -1;
+    *(void **)&call = dlsym(lib, "fake_torch_call");
+    floats = gpu_memory(K * K * 2);
+    for (l = 0; l < TWIN_LAYERS; l++) {
+        packed[l] = gpu_memory(K * K / 2), scales[l] = gpu_memory(GROUPS * K * 2), zeros[l] = gpu_memory(GROUPS * K / 2);
+        for (i = 0; i < K * K / 8; i++)
+            ((uint32_t *)packed[l])[i] = (uint32_t)i * 2654435761u + (uint32_t)l;
+    }
+    return !call || aoti_torch_library_init_fragment("_C", "f.cpp", 1, &def) || aoti_torch_library_init_impl("_C", "CUDA", "f.cpp", 2, &cuda) ||
+           aoti_torch_library_def(def, AWQ_DEQUANTIZE) || aoti_torch_library_impl(cuda, "awq_dequantize", awq_dequantize);
+}
+
+static void dequantize(void *stream, int l)
+{
+    struct fake_torch_tensor q = {.ndim = 2, .sizes = {K, K / 8}, .strides = {K / 8, 1}, .dtype = TD_TORCH_I32, .device = TD_TORCH_CUDA, .data = (void *)packed[l]},
+                             s = {.ndim = 2, .sizes = {GROUPS, K}, .strides = {K, 1}, .dtype = TD_TORCH_F16, .device = TD_TORCH_CUDA, .data = (void *)scales[l]},
+                             z = {.ndim = 2, .sizes = {GROUPS, K / 8}, .strides = {K / 8, 1}, .dtype = TD_TORCH_I32, .device = TD_TORCH_CUDA, .data = (void *)zeros[l]};
+    td_torch_value stack[ARGS] = {(uintptr_t)&q, (uintptr_t)&s, (uintptr_t)&z};
+
+    *current = stream;
+    assert_int_equal(call("_C::awq_dequantize", "CUDA", stack, ARGS, 1), 0);
+}
+
+/* C = A W, W [K, K] in rows, as torch.matmul asks cuBLAS. */
+static void multiply(void *stream, int l, int m)
+{
+    const float one = 1, nothing = 0;
+
+    handle.stream = stream;
+    handle.kernel = gpu_kernel(FAKE_HGEMM);
+    assert_int_equal(cublasGemmEx(&handle, 0, 0, K, m, K, &one, (uint16_t *)floats, F16, K, (uint16_t *)buffer[l % 2], F16, K, &nothing, (uint16_t *)buffer[(l + 1) % 2], F16, K, 68,
+                                  -1), 0);
+}
+
+static void *end_capture(void)
+{
+    void *graph, *exec;
+
+    assert_int_equal(cudaStreamEndCapture(capture_stream, &graph), 0);
+    assert_int_equal(cudaGraphInstantiateWithFlags(&exec, graph, 1), 0);
+    assert_int_equal(cudaGraphDestroy(graph), 0);
+    return exec;
+}
+
+/* ---- tests --------------------------------------------------------------------------------------------------------- */
+
+static void both_calls_are_one_op(void **state)
+{
+    const struct td_op *op;
+    struct bench b;
+    void *exec;
+    int l;
+
+    (void)state;
+    assert_int_equal(cudaStreamBeginCapture(capture_stream, 0), 0);
+    for (l = 0; l < TWIN_LAYERS; l++) {
+        dequantize(capture_stream, l);
+        multiply(capture_stream, l, ROWS);
+    }
+    exec = end_capture();
+    step(exec, 1);
+    arm(&b, TAP_MODE_ALL);
+    assert_true(step(exec, 2));
+    assert_true(step(exec, 3));
+    disarm(&b);
+    assert_int_equal(b.n_ops, 2 * TWIN_LAYERS);
+    assert_int_equal(ledger(&b, "weights.seen"), TWIN_LAYERS);
+    fill(3);
+    for (l = 0; l < TWIN_LAYERS; l++) {
+        op = &b.ops[TWIN_LAYERS + l];
+        assert_string_equal(op->kind, "gptq_gemm");
+        assert_string_equal(op->impl.symbol, "_C::awq_dequantize");
+        assert_int_equal(cJSON_GetArraySize(op->impl.launches), 2);
+        assert_non_null(strstr(cJSON_PrintUnformatted(op->impl.launches), "\"cublasGemmEx\""));
+        assert_non_null(td_op_rec_in(op, "qweight"));
+        check_blob(&b, td_op_rec_in(op, "a"), (void *)buffer[l % 2], ROWS * K * 2);
+        dequantize(gpu_stream, l);
+        multiply(gpu_stream, l, ROWS);
+        cu.stream_synchronize(gpu_stream);
+        check_blob(&b, &op->out, (void *)buffer[(l + 1) % 2], ROWS * K * 2);
+    }
+    bench_close(&b);
+    cudaGraphExecDestroy(exec);
+}
+
+/* Something is captured between the two, which may write where W lies; and a product by other floats. */
+static void what_came_between_parts_them(void **state)
+{
+    struct bench b;
+    void *exec;
+    int i;
+
+    (void)state;
+    assert_int_equal(cudaStreamBeginCapture(capture_stream, 0), 0);
+    dequantize(capture_stream, 0);
+    assert_int_equal(cu.copy_on_device_async(floats, w[1], 64, capture_stream), 0);
+    multiply(capture_stream, 0, ROWS);
+    dequantize(capture_stream, 1);
+    multiply(capture_stream, 1, ROWS);
+    multiply(capture_stream, 2, ROWS); /* W has had its product */
+    exec = end_capture();
+    arm(&b, TAP_MODE_ALL);
+    for (i = 0; i < 5; i++) {          /* the step finder knows other layers from the last arm */
+        step(exec, 1);
+        tap_front_cuda.tick();
+    }
+    assert_true(step(exec, 2));
+    disarm(&b);
+    assert_in_range(b.n_ops, 1, 6);
+    assert_int_equal(ledger(&b, "ops.seen"), 6); /* one a launch */
+    assert_int_equal(ledger(&b, "weights.seen"), 1);
+    bench_close(&b);
+    cudaGraphExecDestroy(exec);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(both_calls_are_one_op),
+        cmocka_unit_test(what_came_between_parts_them),
+    };
+
+    (void)argc;
+    twins_on(argv, NULL);
+    return cmocka_run_group_tests(tests, setup_awq, gpu_teardown);
+}
