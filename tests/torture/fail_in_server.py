@@ -15,7 +15,10 @@ Whatever fails: `record` ends by itself with a documented code, and a cause unle
 holds all exchanges and ops of a run where nothing failed; no op that was recorded is one for which Tapedeck's own kernels are
 blamed; no process stays.
 
-CALLS (2) bounds the places tried of one function; each fails alone ("once") and with all that follow ("on"). JOBS (2) run at once.
+Of each function that a family's part calls, CASES (1) cases are tried: the first call, the last, or any between, alone ("once") or
+with all that follow ("on"), as SEED chooses (the time, if none is given; it is printed). CALLS=N instead: N places of each function,
+evenly spread, each once and on. JOBS (2) run at once.
+TD_FAIL_CALL="malloc:3+ ..." instead: these alone.
 Prints a row for each family and part, and every failure with what repeats it; the last line counts. Exit 1 if one failed.
 SPDX-License-Identifier: Apache-2.0
 """
@@ -24,6 +27,7 @@ import http.client
 import json
 import multiprocessing
 import os
+import random
 import re
 import shutil
 import signal
@@ -38,7 +42,9 @@ import urllib.request
 sys.dont_write_bytecode = True
 from failing import BIN, FAIL, LIB, O, ROOT, chosen, fixture_tool, lines_of, read_counts
 
-CALLS = int(os.environ.get('CALLS', '2'))
+CALLS = int(os.environ.get('CALLS', '0'))
+CASES = int(os.environ.get('CASES', '1'))
+SEED = int(os.environ.get('SEED', str(int(time.time()))))
 JOBS = int(os.environ.get('JOBS', '2'))
 TAP = os.environ.get('TD_TAP_LIBRARY', LIB + '/libtapedeck-tap.so')
 HELPERS = O + '/tests/helpers/'
@@ -383,13 +389,27 @@ def truth_of(name):
     return name, Truth(next(f for f in FAMILIES if f.name == name))
 
 
-def cases_of(family, truth):
-    """The calls of a family that are to fail. Two families that differ in how they start share the server's own."""
+def sample(n, seed):
+    """CASES of the failures of a function that is called n times: {(which call, '' or '+')}. The same for the same seed."""
+    rng, got = random.Random(seed), set()
+    while len(got) < min(CASES, 2 * n - 1):
+        at = rng.choice((1, n, rng.randint(1, n)))
+        got.add((at, rng.choice(('', '+')) if at < n else '')) # nothing follows the last one
+    return sorted(got)
+
+
+def cases_of(family, truth, only):
+    """The calls of a family that are to fail, and how: of all functions that each part calls, or `only` these."""
     for part in family.parts:
         for function, n in truth.counts[part].items():
-            for at in chosen(n, CALLS):
-                for more in ('', '+') if at < n else ('',):
-                    yield family.name, part, '%s:%d%s' % (function, at, more)
+            if only:
+                places = [(word.split(':')[1], '') for word in only if word.startswith(function + ':')]
+            elif CALLS:
+                places = [(at, more) for at in chosen(n, CALLS) for more in (('', '+') if at < n else ('',))]
+            else:
+                places = sample(n, '%d %s %s %s' % (SEED, family.name, part, function))
+            for at, more in places:
+                yield family.name, part, '%s:%s%s' % (function, at, more)
 
 
 def main():
@@ -399,10 +419,12 @@ def main():
             if word.startswith(f.name + '/'):
                 f.parts = [word[len(f.name) + 1:]]
     names = [word.split('/')[0] for word in sys.argv[1:]] or [f.name for f in FAMILIES]
-    only = os.environ.get('TD_FAIL_CALL', '').split() # repeat these
+    only = os.environ.get('TD_FAIL_CALL', '').split() # these and no others
     base = tempfile.mkdtemp(prefix='fail-in-server-')
     start, rows, bad, seen = time.monotonic(), {}, 0, set()
     fresh = multiprocessing.get_context('fork')
+    if not CALLS and not only:
+        print('SEED=%d CASES=%d' % (SEED, CASES), flush=True)
     try:
         prepare()
         with fresh.Pool(JOBS, begin_job) as pool:
@@ -410,7 +432,7 @@ def main():
         for name, truth in truths.items():
             if truth.error:
                 sys.exit('fail_in_server: %s does not work when nothing fails: %s' % (name, truth.error))
-        cases = [c for f in FAMILIES if f.name in names for c in cases_of(f, truths[f.name]) if not only or c[2] in only]
+        cases = [c for f in FAMILIES if f.name in names for c in cases_of(f, truths[f.name], only)]
         with fresh.Pool(JOBS, begin_job) as pool: # forked again: it knows the truths
             for name, part, failed, started, wrong, fail in pool.imap_unordered(one, cases, 1):
                 row = rows.setdefault((name, part), [0, 0, 0, 0])
