@@ -21,12 +21,27 @@
 
 extern char **environ;
 
-static void clear_cloexec(int fd)
+/* Let the program that the child becomes have the descriptor. */
+static bool hand_on(int fd)
 {
     int flags = fcntl(fd, F_GETFD);
 
-    if (flags >= 0)
-        fcntl(fd, F_SETFD, flags & ~FD_CLOEXEC);
+    return flags >= 0 && !fcntl(fd, F_SETFD, flags & ~FD_CLOEXEC);
+}
+
+/* The child's standard streams, and what it is to keep. */
+static bool set_descriptors(const struct td_proc_options *o)
+{
+    int in = o->stdin_fd >= 0 ? o->stdin_fd : open("/dev/null", O_RDONLY);
+    const int *k;
+
+    if (in < 0 || dup2(in, STDIN_FILENO) < 0 || (o->stdout_fd >= 0 && dup2(o->stdout_fd, STDOUT_FILENO) < 0) ||
+        (o->stderr_fd >= 0 && dup2(o->stderr_fd, STDERR_FILENO) < 0))
+        return false;
+    for (k = o->keep_fds; k && *k >= 0; k++)
+        if (!hand_on(*k))
+            return false;
+    return true;
 }
 
 /* What goes through the pipe of a start: the pid of the child, from its keeper, or why it could not
@@ -38,8 +53,6 @@ static void exec_child(const struct td_proc_options *o, char **env, int report, 
 {
     sigset_t none;
     struct report failed = {0};
-    int in = o->stdin_fd;
-    const int *k;
 
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
@@ -49,16 +62,8 @@ static void exec_child(const struct td_proc_options *o, char **env, int report, 
         _exit(126); /* it has ended already */
     if (o->own_group)
         setpgid(0, 0);
-    if (in < 0)
-        in = open("/dev/null", O_RDONLY);
-    dup2(in, STDIN_FILENO);
-    if (o->stdout_fd >= 0)
-        dup2(o->stdout_fd, STDOUT_FILENO);
-    if (o->stderr_fd >= 0)
-        dup2(o->stderr_fd, STDERR_FILENO);
-    for (k = o->keep_fds; k && *k >= 0; k++)
-        clear_cloexec(*k);
-    execvpe(o->argv[0], o->argv, env);
+    if (set_descriptors(o))
+        execvpe(o->argv[0], o->argv, env);
     failed.error = errno;
     if (write(report, &failed, sizeof failed) < 0)
         _exit(126);

@@ -300,6 +300,9 @@ static int make_ready(struct td_build_process *r, const struct td_op_call *op, i
         m.size = r->arena_size;
         r->arena_sent = !td_proto_send(r->sock, &m, r->arena_fd, NULL);
     }
+    /* A child that has another arena would run what lies there: end it, and RUN finds it gone. */
+    if (!r->arena_sent && td_proc_wait(&r->proc, 2000, NULL))
+        td_proc_end(&r->proc, 0);
     return TD_OK;
 }
 

@@ -31,7 +31,12 @@ int td_child_output_open(struct td_child_output *o, int *write_end, struct td_er
     td_child_output_close(o);
     if (pipe2(ends, O_CLOEXEC))
         return td_fail(err, TD_EIO, "pipe: %s", strerror(errno));
-    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    if (fcntl(ends[0], F_SETFL, O_NONBLOCK)) { /* else reading would wait for a child that writes nothing */
+        td_fail(err, TD_EIO, "pipe: %s", strerror(errno));
+        close(ends[0]);
+        close(ends[1]);
+        return TD_EIO;
+    }
     o->fd = ends[0];
     *write_end = ends[1];
     return TD_OK;

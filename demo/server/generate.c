@@ -8,6 +8,7 @@
 #include <sys/random.h>
 
 #include "common/clock.h"
+#include "common/out_of_memory.h"
 #include "demo/server/reply.h"
 
 #define POLL_MS 100           /* how soon a closed connection is noticed */
@@ -114,8 +115,10 @@ static int next_token_event(struct generation *g, struct td_buf *out)
     return 1;
 }
 
+/* An event that lacks a part for want of memory is not sent: it would look whole. The connection is cut instead. */
 static int next_event(void *p, struct td_buf *out)
 {
+    const unsigned failed_before = td_out_of_memory_count();
     struct generation *g = p;
     int rc = 1;
 
@@ -136,6 +139,7 @@ static int next_event(void *p, struct td_buf *out)
         rc = 0;
         break;
     }
+    out->failed |= td_out_of_memory_count() != failed_before;
     if (rc >= 0 && td_fault_spoil_event(&g->server->fault, g->n_events++, out))
         rc = -1;
     return rc;
@@ -160,17 +164,18 @@ static bool collect_tokens(struct generation *g, struct td_token *tokens, int *n
 
 static void answer_complete(struct generation *g)
 {
+    const unsigned failed_before = td_out_of_memory_count();
     struct td_server_error e = {0};
     struct td_buf out = TD_BUF_INIT(MAX_ANSWER);
     struct td_token *tokens = calloc((size_t)g->request.max_tokens, sizeof *tokens);
     int n;
 
-    if (!tokens)
-        td_server_error_set(&e, 500, NULL, "out of memory");
-    else if (collect_tokens(g, tokens, &n, &e)) {
+    if (tokens && collect_tokens(g, tokens, &n, &e)) {
         g->reply.prompt_scores = td_job_prompt_scores(g->job);
         td_reply_complete(&g->reply, tokens, n, td_job_finish(g->job), &out, &e);
     }
+    if (!tokens || td_out_of_memory_count() != failed_before)
+        td_server_error_set(&e, 500, NULL, "out of memory");
     if (e.status)
         td_server_error_reply(&e, g->call);
     else if (!out.len || td_fault_spoil_body(&g->server->fault, &out))

@@ -15,6 +15,7 @@ takes seconds too, and moves what it allocates there. When a worker ends, the ke
 the same way (by the same signal), so that the parent sees how."""
 import array
 import ctypes
+import errno
 import mmap
 import os
 import random
@@ -242,6 +243,14 @@ class Patience:
             self.thread.join()
 
 
+# A machine that is out of these says nothing about a kernel. C++ puts the same words into its RuntimeError.
+SHORTAGES = [os.strerror(e) for e in (errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOSPC)] + ["bad_alloc", "can't start new thread"]
+
+
+def is_shortage(e):
+    return isinstance(e, MemoryError) or type(e).__name__ == "OutOfMemoryError" or any(s in str(e) for s in SHORTAGES)
+
+
 # ---- the worker --------------------------------------------------------------------------------------------------------
 
 class Worker:
@@ -399,8 +408,7 @@ class Worker:
         except Refused as e:
             answer(m, FAILED, str(e))
         except Exception as e:               # the build's: TORCH_CHECK, out of memory ...
-            lacking = isinstance(e, MemoryError) or type(e).__name__ == "OutOfMemoryError" or "bad_alloc" in str(e)
-            answer(m, NO_MEMORY if lacking else FAILED, f"{type(e).__name__}: {first_line(e)}")
+            answer(m, NO_MEMORY if is_shortage(e) else FAILED, f"{type(e).__name__}: {first_line(e)}")
             self.spent = self.build.is_lost(e)
         finally:
             m.size = self.held()

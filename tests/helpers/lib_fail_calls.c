@@ -2,8 +2,9 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * TD_FAIL_PROGRAM  the program that is meant, by its short name; its children run untouched
- * TD_FAIL_CALLER   instead: any process that has this library, "libx.so", and of its calls only those that the library itself
- *                  makes, told by the address to which they return; "!libx.so": only those that the rest of the process makes
+ * TD_FAIL_CALLER   any process that has this library, "libx.so", and of its calls only those that the library itself makes,
+ *                  told by the address to which they return; "!libx.so": only those that the rest of the process makes; "self":
+ *                  only those of the executable. With TD_FAIL_PROGRAM: of that program
  * TD_FAIL_CALL     NAME:N: the N-th call of NAME (from 1) fails; N+: this one and all later ones
  * TD_FAIL_ERRNO    what errno then is (default: what the function's row says)
  * TD_FAIL_COUNTS   file of the counts: rows of a name (24 bytes) and a number (8 bytes), the last one of the calls that failed.
@@ -123,7 +124,7 @@ static int find_caller(struct dl_phdr_info *info, size_t size, void *unused)
     int i;
 
     (void)size, (void)unused;
-    if (strcmp(slash ? slash + 1 : info->dlpi_name, caller) != 0)
+    if (strcmp(slash ? slash + 1 : info->dlpi_name, strcmp(caller, "self") ? caller : "") != 0) /* the executable has no name */
         return 0;
     caller_begins = info->dlpi_addr;
     for (i = 0; i < info->dlpi_phnum; i++) {
@@ -159,7 +160,9 @@ static void read_variables(void)
     caller_is_meant = caller && *caller != '!';
     if (caller && !caller_is_meant)
         caller++;
-    if (caller ? !dl_iterate_phdr(find_caller, NULL) : !program || strcmp(program, program_invocation_short_name) != 0)
+    if (program ? strcmp(program, program_invocation_short_name) != 0 : !caller)
+        return;
+    if (caller && !dl_iterate_phdr(find_caller, NULL))
         return;
     for (i = 0; colon && i < N_CALLS; i++)
         if (strlen(NAME[i]) == (size_t)(colon - call) && !strncmp(NAME[i], call, (size_t)(colon - call)))

@@ -3,7 +3,9 @@
 
 A scenario is a command. It runs once to count its calls (tests/helpers/lib_fail_calls.c), then once for each call of each function
 that fails, alone ("once") and with all that follow ("on"). CALLS (40) bounds the calls tried of one function: the first, the last,
-and others evenly between. What must hold, whatever fails:
+and others evenly between. Of builds on fake GPUs CALLS / 3 failures of each function are tried, as SEED chooses (the time, if none is
+given; it is printed), and in a child only calls of its own code: a fake driver aborts when its own fail.
+TD_FAIL_CALL="malloc:3+ ..." instead: these alone. What must hold, whatever fails:
 
   * the program ends by itself, with an exit code that it documents, within two minutes;
   * exit 0 means that nothing is missing: its results are those of the run where nothing failed;
@@ -27,25 +29,46 @@ import sys
 import tempfile
 import time
 
-from failing import BIN, FAIL, LIB, ROOT, chosen, fixture_tool, lines_of, read_counts
+from failing import BIN, CALLS, FAIL, LIB, O, ROOT, SEED, chosen, fixture_tool, lines_of, read_counts, sample
 
 LEAKS = os.environ.get('LEAKS', '') not in ('', '0')
 RUNS = int(os.environ.get('RUNS', '8'))
 FEWER = ['--max-ops', '4'] if LEAKS else [] # of a replay: valgrind is slow
 VALGRIND = ['valgrind', '-q', '--trace-children=yes', '--leak-check=full', '--show-leak-kinds=definite', '--undef-value-errors=no',
             '--soname-synonyms=somalloc=nouserintercepts'] # else malloc does not come by lib_fail_calls
+ONLY = os.environ.get('TD_FAIL_CALL', '').split()
+# Builds on fake GPUs.
+HELPERS, DATA = O + '/tests/helpers/', ROOT + '/tests/unit/data/'
+CUDA = {'TD_CUDA_LIBRARY': HELPERS + 'lib_fake_cuda.so', 'TD_FAKE_CUDA_PLUGIN': HELPERS + 'lib_fake_gptq.so', 'TD_FAKE_GPTQ': 'exact'}
+MARLIN = {**CUDA, 'TD_FAKE_CUDA_PLUGIN': HELPERS + 'lib_fake_marlin.so:' + HELPERS + 'lib_fake_simt.so', 'TD_FAKE_MARLIN': 'right'}
+TIMED = {**CUDA, 'TD_NVML_LIBRARY': HELPERS + 'lib_fake_nvml.so', 'TD_FAKE_NVML': '1980 2619 41 300000 0'}
+PTX = {**CUDA, 'HOME': '{w}', 'TD_FAKE_CUDA_COMPILED': '{w}/compiled', 'CUDA_CACHE_DISABLE': '0', 'CUDA_CACHE_PATH': '', 'XDG_CACHE_HOME': ''}
+HIP = {'TD_HIP_LIBRARY': HELPERS + 'lib_fake_hip.so', 'TD_HIPBLAS_LIBRARY': HELPERS + 'lib_fake_hipblas.so', 'TD_FAKE_GPTQ': 'exact',
+       'TD_FAKE_CUDA_PLUGIN': HELPERS + 'lib_fake_gptq.so:' + HELPERS + 'lib_fake_simt.so', 'TD_FAKE_SIMT': '64'}
 # What stays when these fail was to be removed by them, or without memory; the next gate removes what an earlier one left.
 REMOVERS = {'unlink', 'opendir', 'readdir', 'malloc'}
 
 
 class Scenario:
-    """One command: `words`, where {f} is the recorded fixture, {w} a fresh folder and {url} the server. `program` is the one
+    """One command: `words`, where {f} is the fixture, {w} a fresh folder and {url} the server. `program` is the one
     whose calls fail. `writes`: the fixture it makes; `prepare`: a function of the fresh folder, called before each run.
-    `judges`: it ends with a verdict. `ran`: exit 0 says that it ran, and its results say of which ops (replay)."""
+    `judges`: it ends with a verdict. `ran`: exit 0 says that it ran, and its results say of which ops (replay).
+    `reads`: makes the fixture {f} in the folder that it is given, once; the default was recorded of the demo server.
+    `env`: variables, with the same words in braces."""
 
-    def __init__(self, name, program, words, writes=None, prepare=None, judges=False, ran=False):
+    def __init__(self, name, program, words, writes=None, prepare=None, judges=False, ran=False, reads=None, env=None):
         self.name, self.program, self.words = name, program, words
         self.writes, self.prepare, self.judges, self.ran = writes, prepare, judges, ran
+        self.reads, self.env = reads, env or {}
+
+    def fixture(self):
+        """The path of the fixture that it reads."""
+        if not self.reads:
+            return fixture
+        path = '%s/%s' % (base, self.reads.__name__)
+        if not os.path.exists(path):
+            self.reads(path)
+        return path
 
 
 def damaged_copy(work):
@@ -67,6 +90,38 @@ def two_shards(work):
     for i in '12':
         subprocess.run([BIN + '/replay', fixture, '--build', LIB + '/libtdkernels.so', '--shard', i + '/2', '-o', work + '/s' + i, '-q'],
                        stdin=subprocess.DEVNULL, capture_output=True)
+
+
+def python_with_numpy():
+    for python in ('/usr/bin/python3', sys.executable):
+        if not subprocess.run([python, '-c', 'import numpy'], stderr=subprocess.DEVNULL).returncode:
+            return python
+    sys.exit('fail_calls: numpy for Python is missing; make deps installs it')
+
+
+def ops_of_torch(path):
+    """Ops of a vLLM on a GPU (e2e 070)."""
+    made = subprocess.run([python_with_numpy(), ROOT + '/tests/e2e/070-torch-gpu/make_ops.py'], stdin=subprocess.DEVNULL, capture_output=True, check=True,
+                          cwd=runtime) # it writes its tensors there
+    subprocess.run([HELPERS + 'raw_ops', path], input=made.stdout, stdout=subprocess.DEVNULL, check=True, cwd=runtime)
+
+
+def gptq_ops(path):
+    subprocess.run([HELPERS + 'make_ops', path, 'steps=1'], stdout=subprocess.DEVNULL, check=True)
+
+
+def marlin_ops(path):
+    """Ops of vLLM's Marlin (e2e 052)."""
+    subprocess.run([HELPERS + 'make_ops', path, 'steps=1', 'marlin=1'], stdout=subprocess.DEVNULL, check=True,
+                   env=dict(os.environ, TD_MAKE_OPS_BUILD=DATA + 'marlin_like.fatbin', **MARLIN))
+
+
+def on_a_gpu(name, child, words, reads, env):
+    """`replay`, and `gate`, of a build on a fake GPU: the calls of `replay` fail, and those of its child. Both judge."""
+    words = '{f} --build ' + words
+    for program in ('replay', child):
+        yield Scenario('%s-%s' % (name, program), program, 'replay -o {w}/out ' + words, writes='out', ran=True, reads=reads, env=env)
+        yield Scenario('%s-gate-%s' % (name, program), program, 'gate --lanes ops ' + words, judges=True, reads=reads, env=env)
 
 
 SCENARIOS = [
@@ -91,17 +146,26 @@ SCENARIOS = [
     Scenario('gate-child', 'replay-child', 'gate {f} --build {lib}/libtdkernels.so --lanes ops', judges=True),
     Scenario('smoke', 'gate', 'gate --smoke --server {url} --timeout 10', judges=True),
     Scenario('record', 'record', 'record --server {url} -o {w}/out --suite {suite} --repeat 1 --gemms all --timeout 10', writes='out'),
+    *on_a_gpu('torch', 'python3', ROOT + '/tests/fakes/vllm_fake/python --only marlin*', ops_of_torch, {'FAKE_GPU': '1'}),
+    *on_a_gpu('cuda', 'replay-child', DATA + 'gptq_like.fatbin', gptq_ops, CUDA), # e2e 061
+    *on_a_gpu('ptx', 'replay-child', DATA + 'gptq_ptx.fatbin', gptq_ops, PTX), # 061
+    *on_a_gpu('marlin', 'replay-child', DATA + 'marlin_like.fatbin', marlin_ops, MARLIN),
+    *on_a_gpu('hip', 'replay-child', DATA + 'gptq_like.hsaco', gptq_ops, HIP), # 076
+    *on_a_gpu('timed', 'replay-child', DATA + 'gptq_like.fatbin --baseline-build ' + DATA + 'gptq_like.fatbin --only *.1.*', gptq_ops, TIMED), # 062
 ]
 
 
-def run(words, work, fail=None, program='', under=()):
+def run(scenario, work, fail=None, under=()):
     """(exit code, stdout, stderr); None for the code after two minutes (ten under valgrind). work/counts gets the calls."""
-    env = dict(os.environ, TMPDIR=work + '/tmp', XDG_RUNTIME_DIR=runtime, TD_FAIL_PROGRAM=program, TD_FAIL_COUNTS=work + '/counts',
-               LD_PRELOAD=FAIL, NO_COLOR='1')
+    words, around = scenario.words, {'f': scenario.fixture(), 'w': work, 'lib': LIB, 'url': url, 'suite': suite}
+    env = dict(os.environ, TMPDIR=work + '/tmp', XDG_RUNTIME_DIR=runtime, TD_FAIL_PROGRAM=scenario.program, TD_FAIL_COUNTS=work + '/counts',
+               LD_PRELOAD=FAIL, NO_COLOR='1', **{name: value.format(**around) for name, value in scenario.env.items()})
     env.pop('TD_FAIL_CALL', None)
     if fail:
         env['TD_FAIL_CALL'] = fail
-    argv = [w.format(f=fixture, w=work, lib=LIB, url=url, suite=suite) for w in words.split() + FEWER * ('--build' in words)]
+    if scenario.reads and scenario.program == 'replay-child':
+        env['TD_FAIL_CALLER'] = 'self'
+    argv = [w.format(**around) for w in words.split() + FEWER * ('--build' in words)]
     child = subprocess.Popen([*under, BIN + '/' + argv[0]] + argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, env=env, cwd=work, start_new_session=True)
     try:
@@ -179,7 +243,7 @@ def judge(scenario, work, fail, result, normal):
         return 'it died of signal %d' % -code
     if code not in (0, 1, 2, 3, 4):
         return 'exit %d is not documented' % code
-    if digest(fixture) != normal['digest']:
+    if digest(scenario.fixture()) != normal['digest']:
         return 'the fixture that it read has changed'
     left = os.listdir(work + '/tmp')
     if left:
@@ -212,7 +276,7 @@ def judge(scenario, work, fail, result, normal):
 def least(seen, scenario):
     """The smaller counts of this run and another one, where they depend on time."""
     work = fresh(scenario)
-    code = run(scenario.words, work, program=scenario.program)[0]
+    code = run(scenario, work)[0]
     again = contents(scenario, work + '/' + scenario.writes) if code == 0 else None
     shutil.rmtree(work, ignore_errors=True)
     return tuple(min(a, b, key=int) for a, b in zip(seen, again)) if again else seen
@@ -221,7 +285,7 @@ def least(seen, scenario):
 def memcheck(scenario, fail):
     """What memcheck finds in the processes of `scenario.program`, or None."""
     work = fresh(scenario)
-    code = run(scenario.words, work, fail, scenario.program, under=VALGRIND + ['--log-file=%s/valgrind.%%p' % work])[0]
+    code = run(scenario, work, fail, under=VALGRIND + ['--log-file=%s/valgrind.%%p' % work])[0]
     wrong = 'it did not end within ten minutes' if code is None else None
     for name in sorted(os.listdir(work)):
         if not wrong and name.startswith('valgrind.'):
@@ -244,23 +308,30 @@ def try_leaks(scenario, counts):
         wrong = memcheck(scenario, fail)
         if wrong:
             failures += 1
-            print('  %s TD_FAIL_PROGRAM=%s TD_FAIL_CALL=%s: %s' % (scenario.name, scenario.program, fail, wrong), flush=True)
-    print('%-14s %6d runs under valgrind, %3d failures, %.0f s' % (scenario.name, len(places), failures, time.monotonic() - start), flush=True)
+            print('  %s: TD_FAIL_PROGRAM=%s TD_FAIL_CALL=%s: %s' % (scenario.name, scenario.program, fail, wrong), flush=True)
+    print('%-24s %6d runs under valgrind, %3d failures, %.0f s' % (scenario.name, len(places), failures, time.monotonic() - start), flush=True)
     return len(places), failures
+
+
+def places_of(scenario, name, n):
+    """[(which call of a function fails, '' or '+')]"""
+    if scenario.reads:
+        return sample(n, max(1, CALLS // 3), '%d %s %s' % (SEED, scenario.name, name))
+    return [(at, more) for at in chosen(n) for more in (('', '+') if at < n else ('',))]
 
 
 def try_scenario(scenario):
     """(runs, failures)"""
     work = fresh(scenario)
-    normal = dict(zip(('code', 'out', 'err'), run(scenario.words, work, program=scenario.program)))
+    normal = dict(zip(('code', 'out', 'err'), run(scenario, work)))
     normal['work'] = work
-    normal['digest'] = digest(fixture)
+    normal['digest'] = digest(scenario.fixture())
     normal['contents'] = contents(scenario, work + '/' + scenario.writes) if scenario.writes else None
     if normal['contents'] and not scenario.prepare:
         normal['contents'] = least(normal['contents'], scenario)
     counts = list(read_counts(work + '/counts')[0].items())
     if normal['code'] or not counts:
-        print('%-14s does not work when nothing fails: exit %s %s' % (scenario.name, normal['code'], normal['err'][-300:]))
+        print('%-24s does not work when nothing fails: exit %s %s' % (scenario.name, normal['code'], normal['err'][-300:]))
         return 1, 1
     shutil.rmtree(work)
     if LEAKS:
@@ -268,21 +339,19 @@ def try_scenario(scenario):
     runs = failures = 0
     seen = set()
     start = time.monotonic()
-    for name, n in counts:
-        for at in chosen(n):
-            for more in ('', '+') if at < n else ('',):
-                work = fresh(scenario)
-                fail = '%s:%d%s' % (name, at, more)
-                wrong = judge(scenario, work, fail, run(scenario.words, work, fail, scenario.program), normal)
-                runs += 1
-                if wrong and not (name in REMOVERS and wrong.startswith('it left')):
-                    failures += 1
-                    key = (name, re.sub(r'\d+', '0', wrong))
-                    if key not in seen:
-                        print('  %s TD_FAIL_PROGRAM=%s TD_FAIL_CALL=%s: %s' % (scenario.name, scenario.program, fail, wrong), flush=True)
-                    seen.add(key)
-                shutil.rmtree(work, ignore_errors=True)
-    print('%-14s %6d runs, %3d failures, %d functions, %.0f s' % (scenario.name, runs, failures, len(counts), time.monotonic() - start), flush=True)
+    for fail in ONLY or ['%s:%d%s' % (name, at, more) for name, n in counts for at, more in places_of(scenario, name, n)]:
+        work = fresh(scenario)
+        wrong = judge(scenario, work, fail, run(scenario, work, fail), normal)
+        name = fail.split(':')[0]
+        runs += 1
+        if wrong and not (name in REMOVERS and wrong.startswith('it left')):
+            failures += 1
+            key = (name, re.sub(r'\d+', '0', wrong))
+            if key not in seen:
+                print('  %s: TD_FAIL_PROGRAM=%s TD_FAIL_CALL=%s: %s' % (scenario.name, scenario.program, fail, wrong), flush=True)
+            seen.add(key)
+        shutil.rmtree(work, ignore_errors=True)
+    print('%-24s %6d runs, %3d failures, %d functions, %.0f s' % (scenario.name, runs, failures, len(counts), time.monotonic() - start), flush=True)
     return runs, failures
 
 
@@ -297,6 +366,7 @@ def start_server():
     sys.exit('fail_calls: the demo server did not start')
 
 
+print('SEED=%d' % SEED, flush=True)
 names = sys.argv[1:] or [s.name for s in SCENARIOS]
 base = tempfile.mkdtemp(prefix='fail-calls-')
 runtime = base + '/run'

@@ -27,7 +27,6 @@ import http.client
 import json
 import multiprocessing
 import os
-import random
 import re
 import shutil
 import signal
@@ -40,11 +39,10 @@ import time
 import urllib.request
 
 sys.dont_write_bytecode = True
-from failing import BIN, FAIL, LIB, O, ROOT, chosen, fixture_tool, lines_of, read_counts
+from failing import BIN, FAIL, LIB, O, ROOT, SEED, chosen, fixture_tool, lines_of, read_counts, sample
 
 CALLS = int(os.environ.get('CALLS', '0'))
 CASES = int(os.environ.get('CASES', '1'))
-SEED = int(os.environ.get('SEED', str(int(time.time()))))
 JOBS = int(os.environ.get('JOBS', '2'))
 TAP = os.environ.get('TD_TAP_LIBRARY', LIB + '/libtapedeck-tap.so')
 HELPERS = O + '/tests/helpers/'
@@ -389,15 +387,6 @@ def truth_of(name):
     return name, Truth(next(f for f in FAMILIES if f.name == name))
 
 
-def sample(n, seed):
-    """CASES of the failures of a function that is called n times: {(which call, '' or '+')}. The same for the same seed."""
-    rng, got = random.Random(seed), set()
-    while len(got) < min(CASES, 2 * n - 1):
-        at = rng.choice((1, n, rng.randint(1, n)))
-        got.add((at, rng.choice(('', '+')) if at < n else '')) # nothing follows the last one
-    return sorted(got)
-
-
 def cases_of(family, truth, only):
     """The calls of a family that are to fail, and how: of all functions that each part calls, or `only` these."""
     for part in family.parts:
@@ -407,7 +396,7 @@ def cases_of(family, truth, only):
             elif CALLS:
                 places = [(at, more) for at in chosen(n, CALLS) for more in (('', '+') if at < n else ('',))]
             else:
-                places = sample(n, '%d %s %s %s' % (SEED, family.name, part, function))
+                places = sample(n, CASES, '%d %s %s %s' % (SEED, family.name, part, function))
             for at, more in places:
                 yield family.name, part, '%s:%s%s' % (function, at, more)
 

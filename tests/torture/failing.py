@@ -3,8 +3,10 @@ Needs BIN, LIB and O as tests/run.sh sets them. SPDX-License-Identifier: Apache-
 """
 import json
 import os
+import random
 import struct
 import subprocess
+import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BIN = os.environ.get('BIN', ROOT + '/bin')
@@ -12,6 +14,7 @@ LIB = os.environ.get('LIB', ROOT + '/lib')
 O = os.environ.get('O', ROOT + '/build')
 FAIL = O + '/tests/helpers/lib_fail_calls.so'
 CALLS = int(os.environ.get('CALLS', '40'))
+SEED = int(os.environ.get('SEED', str(int(time.time()))))
 
 
 def chosen(n, calls=CALLS):
@@ -19,6 +22,16 @@ def chosen(n, calls=CALLS):
     if n <= calls:
         return list(range(1, n + 1))
     return sorted({1 + round(i * (n - 1) / (calls - 1)) for i in range(calls)}) if calls > 1 else [1]
+
+
+def sample(n, cases, seed):
+    """`cases` of the failures of a function that is called n times: [(which call, '' or '+' for all that follow)], the same for
+    the same seed: the first call, the last, or any between."""
+    rng, got = random.Random(seed), set()
+    while len(got) < min(cases, 2 * n - 1):
+        at = rng.choice((1, n, rng.randint(1, n)))
+        got.add((at, rng.choice(('', '+')) if at < n else '')) # nothing follows the last one
+    return sorted(got)
 
 
 def read_counts(path):
