@@ -14,6 +14,7 @@
 #include "common/buf.h"
 #include "common/error.h"
 #include "common/hash.h"
+#include "common/progress.h"
 #include "format/sink.h"
 
 #define TD_PACK_HEAD 64
@@ -76,9 +77,11 @@ void td_pack_close(struct td_pack *pk);
 /* Decode the blob at an offset, of at most max bytes (TD_ELIMIT), into memory the caller frees; checked
  * against its hash, and that against want unless NULL. Safe from several threads. TD_ECORRUPT names offset and hash; TD_ENOMEM: it is larger than memory.h allows. */
 int td_pack_read(const struct td_pack *pk, uint64_t at, const struct td_hash *want, uint64_t max, void **data, size_t *n, struct td_error *err);
+/* How many bytes of blobs were checked; the caller starts and ends the progress, in MiB. */
+struct td_pack_checked { struct td_progress progress; uint64_t bytes; };
 /* Check the blob whose frame begins at an offset, with the header h: stored bytes, length and hash, in
- * constant memory. TD_ECORRUPT, TD_EVERSION. */
-int td_pack_check(const struct td_pack *pk, uint64_t at, const struct td_pack_head *h, struct td_error *err);
+ * constant memory. far: NULL, or counted up. TD_ECORRUPT, TD_EVERSION. */
+int td_pack_check(const struct td_pack *pk, uint64_t at, const struct td_pack_head *h, struct td_pack_checked *far, struct td_error *err);
 /* Walk all frames in order, headers and stored bytes checked. 1 = filled (index frames too), 0 = end, TD_ECORRUPT: named and
  * skipped, read on; TD_ETRUNCATED: the last frame is incomplete, then 0. stored: valid until the next call; may be NULL. */
 int td_pack_walk(struct td_pack *pk, uint64_t *at, struct td_pack_head *h, uint64_t *frame_at, struct td_buf *stored,

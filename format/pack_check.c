@@ -17,7 +17,16 @@ struct pass {
     ZSTD_inBuffer in;
     uint8_t *piece;           /* PIECE stored bytes */
     struct td_error *err;     /* gets a sentence of what zstd refuses */
+    struct td_pack_checked *far;
 };
+
+static void count_checked(struct td_pack_checked *far, size_t n)
+{
+    if (!far)
+        return;
+    far->bytes += n;
+    td_progress_at(&far->progress, (int64_t)(far->bytes >> 20), NULL);
+}
 
 static int start_pass(struct pass *p, const struct td_source *src, uint64_t at, const struct td_pack_head *h, struct td_error *err)
 {
@@ -79,6 +88,7 @@ static int pass_over(struct pass *p, uint64_t n, uint8_t *room, XXH3_state_t *ha
         rc = read_raw(p, room, part);
         if (!rc && hash)
             XXH3_128bits_update(hash, room, part);
+        count_checked(p->far, hash ? part : 0);
         n -= part;
     }
     return rc;
@@ -101,17 +111,19 @@ static int hash_planes(struct pass *low, struct pass *high, uint64_t raw_len, ui
             both[2 * i + 1] = b[i];
         }
         XXH3_128bits_update(hash, both, 2 * n);
+        count_checked(low->far, 2 * n);
         done += n;
     }
     return rc ? rc : pass_over(high, raw_len & 1, room, hash);
 }
 
-static int hash_blob(const struct td_source *src, uint64_t at, const struct td_pack_head *h, uint8_t *room, XXH3_state_t *hash,
-                     struct td_error *err)
+static int hash_blob(const struct td_source *src, uint64_t at, const struct td_pack_head *h, struct td_pack_checked *far, uint8_t *room,
+                     XXH3_state_t *hash, struct td_error *err)
 {
     struct pass one = {0}, two = {0};
     int rc = start_pass(&one, src, at, h, err);
 
+    one.far = far;
     if (!rc && h->encoding == TD_PACK_PLANES && !(rc = start_pass(&two, src, at, h, err)))
         rc = hash_planes(&one, &two, h->raw_len, room, hash);
     else if (!rc)
@@ -147,7 +159,7 @@ static int check_stored(const struct td_source *src, uint64_t at, const struct t
     return TD_ECORRUPT;
 }
 
-int td_pack_check(const struct td_pack *pk, uint64_t at, const struct td_pack_head *h, struct td_error *err)
+int td_pack_check(const struct td_pack *pk, uint64_t at, const struct td_pack_head *h, struct td_pack_checked *far, struct td_error *err)
 {
     XXH3_state_t *hash = XXH3_createState();
     uint8_t *room = malloc(4 * PIECE);
@@ -165,7 +177,7 @@ int td_pack_check(const struct td_pack *pk, uint64_t at, const struct td_pack_he
         XXH128_hash_t got;
 
         XXH3_128bits_reset(hash);
-        rc = hash_blob(&pk->src, at, h, room, hash, &refused);
+        rc = hash_blob(&pk->src, at, h, far, room, hash, &refused);
         got = XXH3_128bits_digest(hash);
         if (!rc && !td_hash_eq((struct td_hash){got.high64, got.low64}, h->hash))
             rc = TD_ECORRUPT;

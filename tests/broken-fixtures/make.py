@@ -13,7 +13,7 @@ import sys
 import zstandard
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from fixture_bytes import Fixture as Copy, blob, frame, frames, trailer, x64, x128
+from fixture_bytes import Fixture as Copy, blob, frame, frames, index_entry, trailer, x64, x128
 
 GOLDEN, OUT = sys.argv[1:3]
 
@@ -113,6 +113,11 @@ def main():
     data = blob(b"what it holds", 0, name=x128(b"what it says"))
     f.put("blobs.pack", data + blob(b"", 255) + trailer(len(data)), True)
     f.expect("blobs.pack: corrupt: ", "at offset 0: corrupt")
+
+    f = Fixture("pack-blob-twice") # the second one is not even looked at
+    data = blob(b"once", 0)
+    f.put("blobs.pack", data + blob(b"more", 0, name=x128(b"once")) + blob(index_entry(x128(b"once"), 0, 4), 255) + trailer(2 * len(data)), True)
+    f.expect("the index does not agree with the frame at offset %d" % len(data))
 
     f = Fixture("pack-blob-claims-4-gib")
     data = blob(b"x" * 64, 1, raw_len=4 << 30, stored=zstandard.compress(b"x" * 64))
