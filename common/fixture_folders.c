@@ -29,15 +29,25 @@ enum { MAX_FOLDERS = 10000, MAX_DEPTH = 32, MANIFEST_MAX = 64 << 20 };
 /* A folder that is being looked into, and those above it. */
 struct place { dev_t dev; ino_t ino; int depth; const struct place *up; };
 
-bool td_fixture_folder_is(const char *dir)
+static bool has_file(const char *dir, size_t from)
 {
     char path[TD_PATH_MAX];
     size_t i;
 
-    for (i = 0; i < sizeof FILES / sizeof FILES[0]; i++)
+    for (i = from; i < sizeof FILES / sizeof FILES[0]; i++)
         if (!td_fs_join(path, sizeof path, dir, FILES[i], NULL) && td_fs_exists(path))
             return true;
     return false;
+}
+
+bool td_fixture_folder_is(const char *dir)
+{
+    return has_file(dir, 0);
+}
+
+bool td_fixture_folder_has_records(const char *dir)
+{
+    return has_file(dir, 1);
 }
 
 bool td_fixture_folder_is_replay(const char *path)

@@ -44,6 +44,8 @@ int td_fixture_folder_mark_artifacts(const char *dir, struct td_error *err);
 /* Is it a folder that holds files of a fixture? True also where the manifest is lost: such a
  * recording must not vanish out of a run in silence. */
 bool td_fixture_folder_is(const char *dir);
+/* The same, but a manifest alone is not enough: other programs have files of that name. */
+bool td_fixture_folder_has_records(const char *dir);
 /* Would writing to this path change a file of the fixture, which is a folder or a pack? Also
  * through a link, and also where the file is lost. */
 bool td_fixture_folder_owns(const char *fixture, const char *path);

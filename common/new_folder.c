@@ -7,12 +7,16 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/outside_fixtures.h"
+
 #define MOST 1000
 
 int td_new_folder(const char *name, char out[TD_PATH_MAX], struct td_error *err)
 {
-    int i, n, rc = td_fs_mkdirs_above(name, err);
+    int i, n, rc = td_outside_fixtures(name, err);
 
+    if (!rc)
+        rc = td_fs_mkdirs_above(name, err);
     for (i = 1; !rc && i <= MOST; i++) {
         n = i == 1 ? snprintf(out, TD_PATH_MAX, "%s", name)
                    : snprintf(out, TD_PATH_MAX, "%s-%d", name, i);

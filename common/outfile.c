@@ -271,6 +271,16 @@ bool td_outfile_is_stdout(const char *path)
     return find_target(path, &t, NULL) == TD_OK && t.fd == 1;
 }
 
+bool td_outfile_target(const char *path, char *out)
+{
+    struct target t;
+
+    if (find_target(path, &t, NULL) || t.fd >= 0)
+        return false;
+    memcpy(out, t.path, strlen(t.path) + 1);
+    return true;
+}
+
 bool td_outfile_is_replaced(const char *path)
 {
     struct target t;

@@ -26,6 +26,9 @@ int td_outfile_write(const char *path, const void *data, size_t n, struct td_err
  * output or of another descriptor. A device that keeps nothing (/dev/null) may be named twice. */
 bool td_outfile_same(const char *a, const char *b);
 bool td_outfile_is_stdout(const char *path);
+/* Write the path that is meant, once links are followed, to out, which has TD_PATH_MAX bytes. False: a
+ * descriptor, or no usable name. */
+bool td_outfile_target(const char *path, char *out);
 /* Does a second writing replace what the first one wrote? So it does in a file; not in a device, a
  * FIFO or a descriptor. */
 bool td_outfile_is_replaced(const char *path);

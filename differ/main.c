@@ -155,6 +155,7 @@ static int spare_inputs(struct options *opt, const struct td_args *args, struct 
     for (l = 0; l < sizeof lists / sizeof lists[0]; l++)
         for (i = 0; i < lists[l]->n; i++)
             rc |= td_report_outputs_spare(&opt->out, lists[l]->item[i], err);
+    rc |= td_report_outputs_stay_outside(&opt->out, err);
     return rc ? err->code : TD_OK;
 }
 

@@ -8,6 +8,7 @@
 
 #include "common/invocation.h"
 #include "common/log.h"
+#include "common/outside_fixtures.h"
 #include "common/proc.h"
 #include "common/streams.h"
 #include "gate/accept_file.h"
@@ -176,13 +177,27 @@ static int spare_inputs(struct td_gate_options *o, struct td_error *err)
     for (i = 0; i < o->calibrate.n; i++)
         rc |= td_report_outputs_spare(&o->out, o->calibrate.item[i], err);
     rc |= spare_files(o, err);
+    rc |= td_report_outputs_stay_outside(&o->out, err);
     return rc ? err->code : TD_OK;
+}
+
+/* TD_EINVAL: what is kept, or what is accepted, would be written into a fixture's folder. */
+static int stay_outside(const struct td_gate_options *o, struct td_error *err)
+{
+    char accepted[TD_PATH_MAX];
+    int rc = td_outside_fixtures_option("--keep", o->keep, err);
+
+    if (!rc)
+        rc = td_outside_fixtures_option("--artifacts", o->artifacts, err);
+    if (!rc && o->accept && !(rc = td_accept_path(o->policy, accepted, sizeof accepted, err)))
+        rc = td_outside_fixtures_option("--accept", accepted, err);
+    return rc;
 }
 
 static int run_gate(struct td_gate_options *o)
 {
     struct td_error err = {0, ""};
-    const bool files_fit = !spare_inputs(o, &err) && !td_report_outputs_check(&o->out, &err) &&
+    const bool files_fit = !spare_inputs(o, &err) && !stay_outside(o, &err) && !td_report_outputs_check(&o->out, &err) &&
                            !td_report_write_unfinished(TD_GATE_TOOL, &o->out, &err);
     cJSON *report = files_fit ? run_plan(o) : td_gate_broken(NULL, &err);
     int code = td_gate_finish(o, files_fit, &report);

@@ -9,6 +9,7 @@
 
 #include "common/log.h"
 #include "common/outfile.h"
+#include "common/outside_fixtures.h"
 #include "common/proc.h"
 #include "common/streams.h"
 #include "format/header_args.h"
@@ -216,6 +217,10 @@ static int parse(int argc, char **argv, struct td_error *err)
     if (!rc && given.o.server_log && given.o.suite && td_outfile_same(given.o.server_log, given.o.suite))
         rc = td_fail(err, TD_EINVAL, "--server-log %s would be written over the suite; give it a file of its own",
                      given.o.server_log);
+    if (!rc)
+        rc = td_outside_fixtures_option("-o", given.o.out, err);
+    if (!rc)
+        rc = td_outside_fixtures_option("--server-log", given.o.server_log, err);
     return rc;
 }
 

@@ -9,6 +9,7 @@
 #include "common/fixture_lock.h"
 #include "common/fs.h"
 #include "common/log.h"
+#include "common/outside_fixtures.h"
 #include "common/proc.h"
 #include "common/streams.h"
 #include "common/replay_args.h"
@@ -393,6 +394,8 @@ static int run_command_line(int argc, char **argv)
     else if (!rc && (args.n_rest != 1 || args.command))
         rc = td_fail(&err, TD_EINVAL, args.n_rest ? "one fixture or folder at a time ({replay} --help)"
                                                   : "which fixture? {replay} FIXTURE --server HOST:PORT ({replay} --help)");
+    if (!rc)
+        rc = td_outside_fixtures_option("-o", o.output, &err);
     if (rc)
         return fail_usage(&err);
     if (kernels)

@@ -39,6 +39,9 @@ int td_report_outputs_spare(struct td_report_outputs *o, const char *path, struc
 /* The same of a file that is read and is no fixture, or of any file that is there in a folder: a build,
  * a checkpoint, a file of headers. */
 int td_report_outputs_spare_input(struct td_report_outputs *o, const char *path, struct td_error *err);
+/* Would one of the files lie among a fixture's own (common/outside_fixtures.h)? It is taken out of o, and the
+ * result is TD_EINVAL. */
+int td_report_outputs_stay_outside(struct td_report_outputs *o, struct td_error *err);
 /* Where the text goes: standard output, or standard error when a file goes there ("-"). */
 FILE *td_report_text_stream(const struct td_report_outputs *o);
 

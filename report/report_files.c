@@ -8,6 +8,7 @@
 #include "common/fixture_folders.h"
 #include "common/fs.h"
 #include "common/outfile.h"
+#include "common/outside_fixtures.h"
 #include "report/report.h"
 
 #define N_FORMATS 4
@@ -64,14 +65,24 @@ int td_report_outputs_check(const struct td_report_outputs *o, struct td_error *
 
 typedef bool owns_fn(const char *read, const char *file);
 
+/* An output that may be taken out. */
+struct place { const char *option, **output; };
+
+static void list_places(struct td_report_outputs *o, struct place list[N_FORMATS])
+{
+    const struct place all[N_FORMATS] = {
+        {"--json", &o->json}, {"--junit", &o->junit}, {"--markdown", &o->markdown}, {"--csv", &o->csv}};
+
+    memcpy(list, all, sizeof all);
+}
+
 /* TD_EINVAL: an output is one of the files that are read. */
 static int spare(struct td_report_outputs *o, const char *path, owns_fn *owns, struct td_error *err)
 {
-    const struct { const char *option, **output; } all[N_FORMATS] = {
-        {"--json", &o->json}, {"--junit", &o->junit}, {"--markdown", &o->markdown},
-        {"--csv", &o->csv}};
+    struct place all[N_FORMATS];
     int k, rc = TD_OK;
 
+    list_places(o, all);
     for (k = 0; k < N_FORMATS; k++) {
         const char *file = *all[k].output;
 
@@ -120,6 +131,21 @@ static bool is_input(const char *read, const char *file)
 int td_report_outputs_spare_input(struct td_report_outputs *o, const char *path, struct td_error *err)
 {
     return path ? spare(o, path, is_input, err) : TD_OK;
+}
+
+int td_report_outputs_stay_outside(struct td_report_outputs *o, struct td_error *err)
+{
+    struct place all[N_FORMATS];
+    int k, rc = TD_OK;
+
+    list_places(o, all);
+    for (k = 0; k < N_FORMATS; k++) {
+        if (!td_outside_fixtures_option(all[k].option, *all[k].output, err))
+            continue;
+        *all[k].output = NULL;
+        rc = TD_EINVAL;
+    }
+    return rc;
 }
 
 FILE *td_report_text_stream(const struct td_report_outputs *o)
