@@ -9,6 +9,7 @@
 
 #include "common/json.h"
 #include "common/out_of_memory.h"
+#include "differ/judged_slices.h"
 #include "format/judgement.h"
 
 /* ---- interned strings: open addressing, grown at half full ----------------------------------- */
@@ -229,6 +230,7 @@ static void read_judge(struct td_judged_ops *set, const cJSON *j, struct td_judg
     read_op_error(set, td_json_get(j, "baseline"), &x->baseline);
     read_op_error(set, td_json_get(j, "candidate"), &x->candidate);
     td_op_over_read(td_json_get(j, "over"), x->candidate.score, &x->over);
+    td_judged_slices_read(set, j, x);
     if (!x->baseline.present &&
         strcmp(td_json_get_str(j, "baseline_status", "ok"), "failed") == 0) {
         x->baseline.present = true; /* a baseline that fails is known to fail */
@@ -344,6 +346,7 @@ int td_judged_ops_add(struct td_judged_ops *s, const char *fixture_id, const str
     x->judge_floor = x->format_cost = x->departs = NAN;
     x->has_output = op->has_out && op->out.stored;
     x->weights = w ? intern(s, w->dtype) : NULL;
+    x->input = td_judged_slices_input(op);
     if ((rc = read_attrs(s, op, x, err))) {
         s->n--;
         return rc;
@@ -429,6 +432,7 @@ void td_judged_ops_release(struct td_judged_ops *s)
         free(s->op[i].attr);
         free(s->op[i].hot);
         free(s->op[i].cold);
+        td_judged_slices_free(&s->op[i]);
     }
     free(s->op);
     strings_free(s->strings);

@@ -8,6 +8,7 @@
 #include "differ/op_place.h"
 #include "format/m_class.h"
 #include "format/op_status.h"
+#include "format/slices.h"
 
 /* Parts of an output over which an rms error is taken; a column, a row or a tile at a time. */
 enum td_rms_part { TD_RMS_COL, TD_RMS_ROW, TD_RMS_TILE, TD_RMS_PARTS };
@@ -28,6 +29,8 @@ struct td_op_error {
     int64_t odd_runs;                   /* runs whose output is not the most frequent one */
     bool varies;                        /* the kernel is known to give other bits each time */
     const char *crash;                  /* NULL: none */
+    struct td_slices *slices;           /* sums over slices, owned by the set; NULL: an older replay
+                                           has none, or the set has too many (judged_slices.h) */
 };
 
 /* What differ makes of an op. COMPARED: the kind has no reference, so the output was compared with
@@ -95,6 +98,7 @@ struct td_judged_op {
                                            many of each */
     struct td_judged_op_device device;
     const struct td_judged_op *origin;  /* the baseline's record of the same op; NULL: none */
+    uint64_t input;                     /* td_judged_slices_input() */
     /* filled by td_op_decide() */
     enum td_op_result result;
     bool format_changed;
@@ -107,6 +111,8 @@ struct td_judged_op {
 struct td_judged_ops {
     struct td_judged_op *op; size_t n, cap;
     struct td_strings *strings;
+    size_t n_slices;                    /* ops with slices */
+    int thinned;                        /* only one op in 2^thinned keeps its slices */
 };
 
 /* Append all ops of a fixture. Corrupt frames are counted in *bad and skipped. TD_ELIMIT: an op has

@@ -11,6 +11,8 @@
 #include "differ/report_blame.h"
 #include "differ/report_ops.h"
 
+#define MOST_BIAS_NOTES 4
+
 static const struct td_judged_op *first_op_with(const struct td_judged_ops *s, enum td_op_result r)
 {
     size_t i;
@@ -61,6 +63,41 @@ static void note_compared(const struct td_numerics *n, struct td_lane *lane)
         td_lane_note(lane, TD_NOT_JUDGED, "%zu op%s without reference %s not compared (first: %s)",
                      n->not_compared, td_plural((int64_t)n->not_compared),
                      td_was((int64_t)n->not_compared), n->not_compared_first->why);
+}
+
+/* The clearest findings of bias; the report has all. */
+static void note_bias(const struct td_bias *b, struct td_lane *lane)
+{
+    char words[160], place[240];
+    size_t i;
+
+    for (i = 0; i < b->n && i < MOST_BIAS_NOTES; i++) {
+        td_bias_words(&b->found[i], words, sizeof words);
+        td_bias_place(&b->found[i], place, sizeof place);
+        td_lane_note(lane, TD_REGRESSED, "%s (%s)", words, place);
+    }
+    if (b->n > i)
+        td_lane_note(lane, TD_REGRESSED, "%zu more groups of ops are biased or coarser", b->n - i);
+}
+
+/* Which ops no test of bias covers, and whether the candidate is the more exact build. */
+static void note_bias_tests(const struct td_bias *b, struct td_lane *lane)
+{
+    if (b->better)
+        td_lane_note(lane, TD_NOT_JUDGED,
+                     "more exact than the baseline in %zu group%s of ops (first: %s %s, %.2g roundings, before %.2g)",
+                     b->better, td_plural((int64_t)b->better), b->better_kind, b->better_shape, b->better_new, b->better_old);
+    if (b->groups)
+        td_lane_note(lane, TD_NOT_JUDGED, "bias: %zu group%s of ops tested together (%zu ops, %zu tests)", b->groups,
+                     td_plural((int64_t)b->groups), b->ops, b->tests);
+    if (b->few)
+        td_lane_note(lane, TD_NOT_JUDGED, "bias is not judged in %zu group%s of fewer than %d ops with different inputs",
+                     b->few, td_plural((int64_t)b->few), TD_BIAS_LEAST_OPS);
+    if (b->without)
+        td_lane_note(lane, TD_NOT_JUDGED, "bias is not judged of %zu op%s whose errors were not summed over slices",
+                     b->without, td_plural((int64_t)b->without));
+    if (b->thinned)
+        td_lane_note(lane, TD_NOT_JUDGED, "bias is judged of one op in %d, since there are so many", 1 << b->thinned);
 }
 
 /* Note which format changed, and how much less or more exact the results are. */
@@ -120,6 +157,7 @@ void td_numerics_judge(const struct td_numerics *n, const struct td_judged_ops *
     if (n->worse)
         td_lane_note(lane, TD_REGRESSED, "%zu of %zu op%s %s bad", n->worse, n->judged,
                      td_plural((int64_t)n->judged), td_is((int64_t)n->worse));
+    note_bias(&n->bias, lane);
     if (n->never_ran)
         td_lane_note(lane, TD_BROKEN,
                      "none of %zu op%s came as far as its kernel (%s: %s); all fail alike, so replay "
@@ -152,6 +190,7 @@ void td_numerics_judge(const struct td_numerics *n, const struct td_judged_ops *
         td_lane_note(lane, TD_NOT_JUDGED, "%zu of %zu op%s %s bit-equal to the recorded output",
                      n->bit_equal, n->with_total, td_plural((int64_t)n->with_total),
                      td_is((int64_t)n->bit_equal));
+    note_bias_tests(&n->bias, lane);
     note_runs(n, lane);
     note_format(n, lane);
     note_compared(n, lane);

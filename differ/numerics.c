@@ -331,6 +331,12 @@ int td_numerics_measure(struct td_judged_ops *candidate, const struct td_judged_
             add_recorded(g, &candidate->op[i].recorded);
         }
     count_runs(candidate, n);
+    for (i = 0; i < candidate->n; i++)
+        if (candidate->op[i].status != TD_OP_NONE)
+            td_op_decide(&candidate->op[i], group_of_op(n, &candidate->op[i]), policy);
+    rc = td_bias_measure(candidate, policy, &n->bias, err);
+    if (rc)
+        return rc;
     for (i = 0; i < candidate->n; i++) {
         struct td_judged_op *op = &candidate->op[i];
         struct td_judged_group *g = group_of_op(n, op);
@@ -339,7 +345,6 @@ int td_numerics_measure(struct td_judged_ops *candidate, const struct td_judged_
         n->damaged += op->damaged;
         if (op->status == TD_OP_NONE)
             continue;
-        td_op_decide(op, g, policy);
         if (td_op_varies_as_baseline(op, g) && !n->vary_as_baseline++)
             n->vary_as_baseline_first = g;
         if (!op->without_reference && baseline_is_bad(op, g, policy) && !n->baseline_bad++)
@@ -362,5 +367,6 @@ int td_numerics_measure(struct td_judged_ops *candidate, const struct td_judged_
 void td_numerics_release(struct td_numerics *n)
 {
     free(n->group);
+    td_bias_release(&n->bias);
     memset(n, 0, sizeof *n);
 }

@@ -3,7 +3,7 @@
 #ifndef TD_DIFFER_NUMERICS_H
 #define TD_DIFFER_NUMERICS_H
 
-#include "differ/op_decide.h"
+#include "differ/bias.h"
 
 struct td_numerics {
     struct td_judged_group *group;
@@ -28,6 +28,7 @@ struct td_numerics {
     /* The first op of any kind, in order of execution, that is not bit-equal although its input
      * is. */
     const struct td_judged_op *first_departs;
+    struct td_bias bias;   /* of all ops of a kernel together */
     char coverage[400]; /* which shapes and classes of M were judged, in words */
 };
 

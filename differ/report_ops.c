@@ -9,6 +9,7 @@
 #include "common/kernel_names.h"
 #include "common/number_words.h"
 #include "differ/comparison.h"
+#include "differ/report_bias.h"
 #include "differ/report_which.h"
 
 /* Ops that were judged and are not ok. */
@@ -217,6 +218,7 @@ void td_ops_write_json(struct td_jw *w, const struct td_comparison *c, const str
         td_op_write_json(w, "first_departs", n->first_departs);
     else
         td_jw_null(w, "first_departs");
+    td_bias_write_json(w, &n->bias);
     td_jw_cstr(w, "coverage", n->coverage);
     td_jw_arr(w, "groups");
     for (i = 0; i < n->n; i++)

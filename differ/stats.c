@@ -243,3 +243,82 @@ double td_stat_rank_over_p(size_t k, size_t m, size_t n)
         p *= (double)(m - i) / (double)(m + n - i);
     return p;
 }
+
+/* ---- Student's t ----------------------------------------------------------------------------- */
+
+/* The continued fraction of the incomplete beta function (Lentz's method; Abramowitz and Stegun
+ * 26.5.8). x below (a + 1) / (a + b + 2). */
+static double beta_fraction(double a, double b, double x)
+{
+    double c = 1, d = 1 / (1 - (a + b) * x / (a + 1)), f = d;
+    int m;
+
+    for (m = 1; m < 10000; m++) {
+        const double k = m, even = k * (b - k) * x / ((a + 2 * k - 1) * (a + 2 * k)),
+                     odd = -(a + k) * (a + b + k) * x / ((a + 2 * k) * (a + 2 * k + 1));
+        double step;
+
+        d = 1 / (1 + even * d);
+        c = 1 + even / c;
+        f *= c * d;
+        d = 1 / (1 + odd * d);
+        c = 1 + odd / c;
+        step = c * d;
+        f *= step;
+        if (fabs(step - 1) < 1e-15)
+            break;
+    }
+    return f;
+}
+
+/* The regularised incomplete beta function; y is 1 - x, which may be known better. */
+static double beta_share(double a, double b, double x, double y)
+{
+    double front;
+
+    if (x <= 0 || y <= 0)
+        return x <= 0 ? 0 : 1;
+    front = exp(a * log(x) + b * log(y) + lgamma(a + b) - lgamma(a) - lgamma(b));
+    if (x < (a + 1) / (a + b + 2))
+        return front * beta_fraction(a, b, x) / a;
+    return 1 - front * beta_fraction(b, a, y) / b;
+}
+
+double td_stat_t_p(double t, double dof)
+{
+    const double square = t * t;
+
+    if (isinf(square))
+        return 0;
+    return fmin(1, beta_share(dof / 2, 0.5, dof / (dof + square), square / (dof + square)));
+}
+
+double td_stat_t_limit(double p, double dof)
+{
+    double lo = 0, hi = 1;
+    int i;
+
+    if (p <= 0)
+        return INFINITY;
+    while (td_stat_t_p(hi, dof) > p && hi < 1e300)
+        hi *= 2;
+    for (i = 0; i < 200; i++) {
+        const double mid = (lo + hi) / 2;
+
+        if (td_stat_t_p(mid, dof) > p)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return (lo + hi) / 2;
+}
+
+double td_stat_holm(const double *p, size_t n, size_t all_n, double alpha)
+{
+    double rejected = -1;
+    size_t i;
+
+    for (i = 0; i < n && p[i] <= alpha / (double)(all_n - i); i++)
+        rejected = p[i];
+    return rejected;
+}

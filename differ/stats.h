@@ -50,4 +50,16 @@ double td_stat_sign_p(size_t more, size_t less);
  * old". 1 when k is 0. k must be <= m. */
 double td_stat_rank_over_p(size_t k, size_t m, size_t n);
 
+/* Student's t with `dof` degrees of freedom (more than 0, not always whole): how likely is a value
+ * beyond -|t| or |t|? Two-sided; 1 for 0, 0 for an infinite t. */
+double td_stat_t_p(double t, double dof);
+/* The t that a share p of values lies beyond, two-sided: from 0 on; infinite for p of 0. */
+double td_stat_t_limit(double p, double dof);
+
+/* Holm's procedure: which of n hypotheses are rejected, so that by chance any is with a probability of
+ * alpha at most, however they depend on each other? Returns the largest p that is rejected; below 0:
+ * none is.
+ *   p : [n], sorted upwards; of tests out of all_n, the others of which are not rejected (a larger p) */
+double td_stat_holm(const double *p, size_t n, size_t all_n, double alpha);
+
 #endif

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "format/slices.h"
 
 #define MOST_RUNS 1000000
 #define MOST_NS 1e18
@@ -144,6 +145,7 @@ static int check_runs(const struct look *k, const cJSON *e)
 static int check_side(struct look *k, const cJSON *judge, const char *side)
 {
     const cJSON *e = td_json_get(judge, side);
+    struct td_slices slices;
     double score;
     int rc;
 
@@ -153,6 +155,8 @@ static int check_side(struct look *k, const cJSON *judge, const char *side)
     if (!cJSON_IsObject(e))
         return unfit(k, side, e, "an object or null is due");
     k->where = side;
+    if (td_json_get(e, "slices") && !td_slices_read(td_json_get(e, "slices"), &slices))
+        return unfit(k, "slices", td_json_get(e, "slices"), "sums over slices are due");
     if (!td_json_get(e, "score") && td_json_get_str(e, "crash", NULL))
         return TD_OK; /* nothing came back */
     if (!is_error(td_json_get(e, "score")))

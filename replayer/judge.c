@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "replayer/judge_order.h"
+#include "replayer/judge_slices.h"
 
 /* One line per output dtype that can be judged; a kind may have its own line before the general one (kind NULL).
  * floor: the score under which no difference is ever called worse. An honest float32 accumulation scores at most about 1
@@ -251,15 +252,24 @@ static double relative(double d2, double r2)
     return d2 == 0 ? 0 : sqrt(d2 / (r2 > 0 ? r2 : 1e-300));
 }
 
+static void end_row(const struct td_op_ref *ref, int64_t i, struct td_judge_slices *slices)
+{
+    if (!td_op_ref_has_row(ref, i))
+        slices->unfit = true;
+    if (!slices->unfit)
+        td_judge_slices_end_row(slices, i);
+}
+
 static void judge_elements(const struct td_op_ref *ref, const struct td_tensor *out, const void *const *images, int n_images,
-                           const struct td_judge_limits *lim, struct sums *s, struct td_judge_result *res)
+                           const struct td_judge_limits *lim, struct sums *s, struct td_judge_slices *slices,
+                           struct td_judge_result *res)
 {
     double root_k = sqrt((double)(ref->inner > 0 ? ref->inner : 1)),
            overflow = overflow_at(out->dtype), d2 = 0, r2 = 0, d02 = 0, r02 = 0;
     size_t w = td_dtype_size(out->dtype);
     int64_t i, j;
 
-    for (i = 0; i < ref->rows; i++)
+    for (i = 0; i < ref->rows; i++) {
         for (j = 0; td_op_ref_has_row(ref, i) && j < ref->cols; j++) {
             int64_t e = i * ref->cols + j;
             size_t at = (size_t)td_judge_offset(out, i, j) * w;
@@ -278,9 +288,13 @@ static void judge_elements(const struct td_op_ref *ref, const struct td_tensor *
             s->row[i] += score * score;
             s->col[j] += score * score;
             s->tile[i / TD_JUDGE_TILE_ROWS * s->tiles_across + j / TD_JUDGE_TILE_COLS] += score * score;
+            td_judge_slices_put(slices, j, c < r ? -score : score, r / denom);
+            slices->unfit = slices->unfit || !isfinite(c) || !isfinite(r) || !isfinite(denom);
             if (n_images > 1)
                 judge_repeats(out, images, n_images, at, denom, res);
         }
+        end_row(ref, i, slices);
+    }
     res->rel_l2 = relative(d2, r2);
     res->r0_rel_l2 = relative(d02, r02);
 }
@@ -300,6 +314,7 @@ int td_judge_output(const struct td_op_ref *ref, const struct td_tensor *out, co
     int64_t across = (ref->cols + TD_JUDGE_TILE_COLS - 1) / TD_JUDGE_TILE_COLS;
     int64_t down = (ref->rows + TD_JUDGE_TILE_ROWS - 1) / TD_JUDGE_TILE_ROWS, judged = judged_rows(ref);
     struct sums s = {.tiles_across = across};
+    struct td_judge_slices slices;
 
     memset(res, 0, sizeof *res);
     res->in_order = td_judge_ref_is_ordered(ref);
@@ -308,11 +323,16 @@ int td_judge_output(const struct td_op_ref *ref, const struct td_tensor *out, co
     if (td_judge_check_image(ref, out, err))
         return err ? err->code : TD_EINVAL;
     s.row = calloc((size_t)(ref->rows + ref->cols + down * across + 1), sizeof *s.row);
-    if (!s.row)
+    if (!s.row || td_judge_slices_init(&slices, ref->rows, ref->cols, NULL)) {
+        free(s.row);
         return td_fail(err, TD_ENOMEM, "out of memory for the scores of %lld elements", (long long)res->total);
+    }
     s.col = s.row + ref->rows;
     s.tile = s.col + ref->cols;
-    judge_elements(ref, out, images, n_images, lim, &s, res);
+    slices.unfit = ref->ordered && !res->in_order; /* what such a sum loses is excused, and no rounding */
+    judge_elements(ref, out, images, n_images, lim, &s, &slices, res);
+    td_judge_slices_take(&slices, &res->slices);
+    td_judge_slices_release(&slices);
     if (res->unstable)
         res->odd_runs = count_odd_runs(ref, out, images, n_images);
     res->worst_row = worst_of(s.row, ref->rows, 1, ref->cols);

@@ -16,6 +16,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "format/slices.h"
 #include "kernels/ops/op.h"
 
 #define TD_JUDGE_TILE_ROWS 8
@@ -38,6 +39,8 @@ struct td_judge_result {
     int odd_runs;                       /* repeats whose output is not the most frequent one */
     bool in_order;                      /* held against ref->ordered (judge_order.h) */
     double spread;                      /* worst (max - min over repeats) / denominator */
+    struct td_slices slices;            /* rows 0: none, since an element is not finite, a row is not judged, or
+                                           the sums are declared to lose more than rounding does */
 };
 
 /* Must every element of an output lie inside its image, and has it those of the reference? (Strides

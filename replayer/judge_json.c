@@ -47,6 +47,8 @@ cJSON *td_judge_result_json(const struct td_judge_result *res, const char *crash
     td_judge_add_num(e, "spread", res->spread);
     if (res->in_order)
         cJSON_AddBoolToObject(e, "in_order", true);
+    if (res->slices.rows)
+        cJSON_AddItemToObject(e, "slices", td_slices_json(&res->slices));
     return e;
 }
 

@@ -88,6 +88,13 @@ static int judge_candidate(struct td_op_item *it, const struct td_op_ref *made, 
     return TD_OK;
 }
 
+/* Slices are kept of products alone: what else has a reference has few rounding errors, or codes. */
+static void keep_slices_of_products(struct td_op_item *it)
+{
+    if (td_op_attr(&it->call, "k", 0) <= 0)
+        it->e_recorded.slices.rows = it->e_baseline.slices.rows = it->e_candidate.slices.rows = 0;
+}
+
 /* Judge all sides of an item.
  *   ref : of each side; NULL where its rounding has no reference */
 static int judge_item(struct td_op_item *it, const struct td_op_ref *const ref[N_SIDES], struct td_error *err)
@@ -112,6 +119,7 @@ static int judge_item(struct td_op_item *it, const struct td_op_ref *const ref[N
     }
     if (!rc && it->candidate.repeats && ref[CANDIDATE])
         rc = judge_candidate(it, ref[CANDIDATE], err);
+    keep_slices_of_products(it);
     return rc;
 }
 

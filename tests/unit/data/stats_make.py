@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """stats_make.py - the numbers that tests/unit/differ/test_stats.c compares with, made by scipy and numpy, not by us.
 
-    python3 -m venv v && v/bin/pip install numpy scipy && v/bin/python tests/unit/data/stats_make.py > tests/unit/data/stats.tsv
+    python3 -m venv v && v/bin/pip install numpy scipy statsmodels && v/bin/python tests/unit/data/stats_make.py > tests/unit/data/stats.tsv
 
 Lines: name, arguments, results, separated by tabs; lists by blanks.
 SPDX-License-Identifier: Apache-2.0
@@ -63,3 +63,14 @@ for k1, n1, k0, n0 in ((2, 12, 0, 12), (5, 12, 1, 12), (17, 24, 16, 24), (12, 60
 
 for k, m, n in ((1, 1, 1), (2, 9, 10), (4, 9, 9), (3, 9, 9), (6, 6, 6), (1, 50, 1), (20, 40, 200), (0, 5, 5)):
     print("rankover", k, m, n, fmt(stats.hypergeom.pmf(k, m + n, m, k)), sep="\t")  # the k largest are all of the m
+
+for dof in (1.0, 2.5, 5.0, 7.3, 30.0, 61.0, 200.0, 4000.0):
+    for t in (0.0, 0.01, 0.7, 2.0, 6.9, 24.0, 150.0):
+        print("t", fmt(dof), fmt(t), fmt(2 * stats.t.sf(t, dof)), sep="\t")
+    for p in (0.5, 0.01, 1e-3, 1.5e-7, 1e-10):
+        print("tlimit", fmt(dof), fmt(p), fmt(stats.t.isf(p / 2, dof)), sep="\t")
+
+from statsmodels.stats.multitest import multipletests
+for n, small in ((1, 0), (5, 2), (40, 3), (40, 12), (300, 9)):
+    p = np.sort(np.concatenate([10 ** rng.uniform(-7, -3, small), rng.uniform(size=n - small)]))
+    print("holm", fmt(0.01), fmt(p), int(multipletests(p, 0.01, "holm")[0].sum()), sep="\t")

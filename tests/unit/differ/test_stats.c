@@ -52,6 +52,27 @@ static bool check_line(char *line, const char *name)
         n = numbers(field[2], x);
         numbers(field[3], want);
         assert_true(near(td_stat_quantile(x, n, a[0]), want[0], 1e-12));
+    } else if (strcmp(name, "t") == 0) {
+        numbers(field[1], a);
+        numbers(field[2], x);
+        numbers(field[3], want);
+        assert_true(want[0] == 0 ? td_stat_t_p(x[0], a[0]) == 0 : near(log(td_stat_t_p(x[0], a[0])), log(want[0]), 1e-9));
+    } else if (strcmp(name, "tlimit") == 0) {
+        numbers(field[1], a);
+        numbers(field[2], x);
+        numbers(field[3], want);
+        assert_true(near(td_stat_t_limit(x[0], a[0]), want[0], 1e-9));
+    } else if (strcmp(name, "holm") == 0) {
+        double most;
+        size_t rejected = 0;
+
+        numbers(field[1], a);
+        n = numbers(field[2], x);
+        numbers(field[3], want);
+        most = td_stat_holm(x, n, n, a[0]);
+        while (rejected < n && x[rejected] <= most)
+            rejected++;
+        assert_int_equal(rejected, (size_t)want[0]);
     } else if (strcmp(name, "hl") == 0) {
         struct td_interval r;
 
@@ -124,6 +145,21 @@ static void test_bound_of_the_maximum_matches_scipy(void **state)
 
 /* scipy.stats.binomtest(more, more + less, alternative="greater").pvalue: a sum of binomial
  * coefficients over 2^n, which are exact here. */
+static void test_t_matches_scipy(void **state)
+{
+    (void)state;
+    check_table("t", 56);
+    check_table("tlimit", 40);
+    assert_true(isinf(td_stat_t_limit(0, 5)));
+    assert_true(td_stat_t_p(INFINITY, 5) == 0);
+}
+
+static void test_holm_matches_statsmodels(void **state)
+{
+    (void)state;
+    check_table("holm", 5);
+}
+
 static void test_sign_test_is_exact(void **state)
 {
     (void)state;
@@ -174,6 +210,8 @@ int main(void)
         cmocka_unit_test(test_hodges_lehmann_matches_scipy),
         cmocka_unit_test(test_shares_match_scipy),
         cmocka_unit_test(test_bound_of_the_maximum_matches_scipy),
+        cmocka_unit_test(test_t_matches_scipy),
+        cmocka_unit_test(test_holm_matches_statsmodels),
         cmocka_unit_test(test_sign_test_is_exact),
         cmocka_unit_test(test_interval_covers),
         cmocka_unit_test(test_too_few_never_reach),

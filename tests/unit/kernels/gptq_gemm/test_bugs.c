@@ -92,6 +92,8 @@ static const struct {
     {"m_gt_1", {DOWN4(1), KV8(1), ACT4(1)}, {DOWN4(2), UP4(9), KV8(50), ACT4(5)}, 0.4},
     {"scale_1pct", {UP4(1), KV4(9), KV8(3)}, {DOWN4(1), DOWN8(9), ACT4(2)}, 0.5},
     {"zero_term_01pct", {{0}}, {DOWN4(9), UP4(9), DOWN8(9), ACT4(9)}, 0.2},
+    {"column_4th", {{0}}, {DOWN4(9), UP4(9)}, 0.1},
+    {"scales_bf16_f16", {{0}}, {DOWN4(9), UP4(9)}, 0.2},
     {"truncate", {{0}}, {DOWN4(1), UP4(9), DOWN8(2), ACT4(1)}, 0.5},
     {"zeros_g128", {DOWN8(1), ACT4(3)}, {DOWN4(1), UP4(9)}, 1.0},
     {"slow_10pct", {DOWN4(1), UP4(9), KV4(51), DOWN8(2), ACT4(4)}, {{0}}, 0},

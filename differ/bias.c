@@ -1,0 +1,481 @@
+/* bias.c - are the errors of a kernel biased, or coarser than the baseline's, over all of its ops?
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "differ/bias.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/number_words.h"
+#include "differ/stats.h"
+
+/* ---- ops by groups --------------------------------------------------------------------------- */
+
+/* Ops of one group, [first, first + n) of the list: sorted by layer, then by input. pooled: of several
+ * classes of M. */
+struct part { size_t first, n; bool pooled; };
+
+static int by_text(const char *a, const char *b)
+{
+    return strcmp(a ? a : "", b ? b : "");
+}
+
+static int by_kernel(const struct td_judged_op *p, const struct td_judged_op *q)
+{
+    int c = by_text(p->kind, q->kind);
+
+    if (c == 0)
+        c = by_text(p->shape, q->shape);
+    return c ? c : by_text(p->dtype, q->dtype);
+}
+
+static int by_inputs(const struct td_slice_op *a, const struct td_slice_op *b)
+{
+    const int c = by_text(a->op->layer, b->op->layer);
+
+    return c ? c : (a->input > b->input) - (a->input < b->input);
+}
+
+static int by_group(const void *a, const void *b)
+{
+    const struct td_slice_op *p = a, *q = b;
+    int c = by_kernel(p->op, q->op);
+
+    if (c == 0)
+        c = p->op->m_class - q->op->m_class;
+    return c ? c : by_inputs(p, q);
+}
+
+static int by_kernel_alone(const void *a, const void *b)
+{
+    const struct td_slice_op *p = a, *q = b;
+    const int c = by_kernel(p->op, q->op);
+
+    return c ? c : by_inputs(p, q);
+}
+
+/* The sums of both sides, where both are known and of one size. */
+static bool has_slices(struct td_judged_op *op, struct td_slice_op *out)
+{
+    const struct td_op_error *base = td_op_baseline(op);
+
+    if (op->status != TD_OP_OK || !base || !base->slices || !op->candidate.slices ||
+        base->slices->rows != op->candidate.slices->rows ||
+        base->slices->cols != op->candidate.slices->cols)
+        return false;
+    *out = (struct td_slice_op){op, base->slices, op->candidate.slices,
+                                op->origin ? op->origin->input : op->input};
+    return true;
+}
+
+/* Is this an op that should have slices: a product that was judged beside a known baseline? */
+static bool wants_slices(const struct td_judged_op *op)
+{
+    return op->status == TD_OP_OK && !op->without_reference && op->k > 0 && td_op_baseline(op);
+}
+
+/* Divide sorted ops into parts, where pooled without regard to the class of M. Returns how many. */
+static size_t divide(const struct td_slice_op *ops, size_t n, bool pooled, struct part *out)
+{
+    size_t i, parts = 0;
+
+    for (i = 0; i < n; i++) {
+        const bool same = i > 0 && by_kernel(ops[i].op, ops[i - 1].op) == 0 &&
+                          (pooled || ops[i].op->m_class == ops[i - 1].op->m_class) &&
+                          ops[i].now->cols == ops[i - 1].now->cols;
+
+        if (!same)
+            out[parts++] = (struct part){i, 0, pooled};
+        out[parts - 1].n++;
+    }
+    return parts;
+}
+
+/* ---- one run of all tests -------------------------------------------------------------------- */
+
+struct found_test { struct td_slice_test test; size_t part; const char *layer; size_t ops; };
+
+struct run {
+    struct td_slice_op *ops; size_t n;
+    struct part *part; size_t n_parts;
+    struct found_test *test; size_t n_tests, cap;
+    const struct td_policy *policy;
+    struct td_bias *out;
+};
+
+static int add_tests(struct run *r, size_t part, const char *layer, const struct td_slice_op *ops, size_t n)
+{
+    struct td_slice_test made[TD_SLICE_TESTS_MAX + 1];
+    size_t tests = td_slice_tests(ops, n, TD_BIAS_LEAST_OPS, made), i;
+
+    td_slice_coarse(ops, n, r->policy->coarse, r->policy->coarse_floor, &made[tests]);
+    tests += made[tests].blocks >= TD_BIAS_LEAST_OPS;
+    if (r->n_tests + tests > r->cap) {
+        const size_t cap = 2 * (r->n_tests + tests);
+        struct found_test *grown = realloc(r->test, cap * sizeof *grown);
+
+        if (!grown)
+            return TD_ENOMEM;
+        r->test = grown;
+        r->cap = cap;
+    }
+    for (i = 0; i < tests; i++)
+        r->test[r->n_tests++] = (struct found_test){made[i], part, layer, n};
+    return TD_OK;
+}
+
+/* Test a part as a whole, and each of its layers. */
+static int test_part(struct run *r, size_t p)
+{
+    const struct td_slice_op *ops = r->ops + r->part[p].first;
+    const size_t n = r->part[p].n;
+    size_t i, end, layers = 0;
+    int rc = add_tests(r, p, NULL, ops, n);
+
+    for (i = 0; i < n; i = end, layers++)
+        for (end = i; end < n && by_text(ops[end].op->layer, ops[i].op->layer) == 0; end++)
+            ;
+    for (i = 0; i < n && !rc && layers > 1; i = end) {
+        for (end = i; end < n && by_text(ops[end].op->layer, ops[i].op->layer) == 0; end++)
+            ;
+        if (ops[i].op->layer && td_slice_blocks(ops + i, end - i) >= TD_BIAS_LEAST_OPS)
+            rc = add_tests(r, p, ops[i].op->layer, ops + i, end - i);
+    }
+    return rc;
+}
+
+/* Move the parts that hold too few ops to the end, sorted and divided anew without classes of M. */
+static void pool_small_parts(struct run *r)
+{
+    struct td_slice_op *small = malloc((r->n + 1) * sizeof *small);
+    size_t p, kept = 0, at = 0, n = 0;
+
+    for (p = 0; p < r->n_parts && small; p++) {
+        const struct part from = r->part[p];
+
+        if (td_slice_blocks(r->ops + from.first, from.n) < TD_BIAS_LEAST_OPS) {
+            memcpy(small + n, r->ops + from.first, from.n * sizeof *small);
+            n += from.n;
+            continue;
+        }
+        memmove(r->ops + at, r->ops + from.first, from.n * sizeof *small);
+        r->part[kept++] = (struct part){at, from.n, false};
+        at += from.n;
+    }
+    if (!small)
+        return;
+    qsort(small, n, sizeof *small, by_kernel_alone);
+    memcpy(r->ops + at, small, n * sizeof *small);
+    r->n_parts = kept + divide(r->ops + at, n, true, r->part + kept);
+    for (p = kept; p < r->n_parts; p++)
+        r->part[p].first += at;
+    free(small);
+}
+
+static int make_tests(struct run *r)
+{
+    size_t p;
+    int rc = TD_OK;
+
+    qsort(r->ops, r->n, sizeof *r->ops, by_group);
+    r->n_parts = divide(r->ops, r->n, false, r->part);
+    pool_small_parts(r);
+    for (p = 0; p < r->n_parts && !rc; p++) {
+        if (td_slice_blocks(r->ops + r->part[p].first, r->part[p].n) < TD_BIAS_LEAST_OPS) {
+            r->out->few++;
+            continue;
+        }
+        r->out->groups++;
+        r->out->ops += r->part[p].n;
+        rc = test_part(r, p);
+    }
+    r->out->tests = r->n_tests;
+    return rc;
+}
+
+/* ---- what counts ----------------------------------------------------------------------------- */
+
+static int by_p(const void *a, const void *b)
+{
+    const double p = *(const double *)a, q = *(const double *)b;
+
+    return (p > q) - (p < q);
+}
+
+/* The largest p that is evidence; below 0: none is. */
+static double find_evidence(const struct run *r)
+{
+    double *p = malloc((r->n_tests + 1) * sizeof *p), most = -1;
+    size_t i;
+
+    if (!p)
+        return -1;
+    for (i = 0; i < r->n_tests; i++)
+        p[i] = r->test[i].test.p;
+    qsort(p, r->n_tests, sizeof *p, by_p);
+    most = td_stat_holm(p, r->n_tests, r->n_tests, r->policy->slices_alpha);
+    free(p);
+    return most;
+}
+
+/* How large the effect is: of bias, how much more the candidate has. */
+static double effect_of(const struct td_slice_test *t)
+{
+    return t->now_size - t->old_size;
+}
+
+static bool is_regression(const struct td_slice_test *t, double evidence, const struct td_policy *policy)
+{
+    if (!(t->p <= evidence))
+        return false;
+    return t->measure == TD_SLICE_COARSE ? t->est > policy->coarse : effect_of(t) >= policy->bias;
+}
+
+/* Of two tests the one that says it more clearly: by the smaller p, else by the larger t. */
+static bool is_clearer(const struct td_slice_test *a, const struct td_slice_test *b)
+{
+    if (a->p != b->p)
+        return a->p < b->p;
+    return fabs(a->est) * b->error > fabs(b->est) * a->error;
+}
+
+static void set_interval(struct td_bias_finding *f, const struct run *r)
+{
+    const double t = td_stat_t_limit(r->policy->slices_alpha / (double)r->n_tests, f->test.dof) * f->test.error;
+    const bool ratio = f->test.measure == TD_SLICE_COARSE;
+
+    f->lo = ratio ? f->test.est * exp(-t) : f->test.est - t;
+    f->hi = ratio ? f->test.est * exp(t) : f->test.est + t;
+}
+
+/* Is an op of the finding's group in this layer one that shows it? Of a layer as a whole at least half
+ * of the bias must be seen. */
+static bool layer_shows(const struct td_bias_finding *f, const struct td_slice_op *ops, size_t n)
+{
+    struct td_slice_test coarse;
+
+    if (f->test.measure != TD_SLICE_COARSE)
+        return td_slice_estimate(ops, n, &f->test.slice, f->test.measure) / f->test.est > 0.5;
+    td_slice_coarse(ops, n, 1, 1e-9, &coarse);
+    return coarse.blocks < 2 || coarse.est > sqrt(f->test.est);
+}
+
+static void mark(struct td_bias_finding *f, struct td_judged_op *op)
+{
+    char words[160];
+
+    f->marked++;
+    if (op->result != TD_RESULT_OK && op->result != TD_RESULT_UNDECIDED)
+        return;
+    td_bias_words(f, words, sizeof words);
+    td_op_set_result(op, TD_RESULT_WORSE, "%s (over %zu ops of this kernel)", words, f->ops);
+}
+
+static void mark_ops(struct td_bias_finding *f, const struct run *r, const struct part *part)
+{
+    const struct td_slice_op *ops = r->ops + part->first;
+    size_t i, j, end;
+
+    for (i = 0; i < part->n; i = end) {
+        for (end = i; end < part->n && by_text(ops[end].op->layer, ops[i].op->layer) == 0; end++)
+            ;
+        f->layers++;
+        if (f->layer && by_text(f->layer, ops[i].op->layer) != 0)
+            continue;
+        if (f->layer || layer_shows(f, ops + i, end - i))
+            for (j = i; j < end; j++)
+                mark(f, ops[j].op);
+    }
+}
+
+static void add_finding(struct run *r, const struct found_test *best, size_t slices)
+{
+    const struct part *part = &r->part[best->part];
+    const struct td_judged_op *op = r->ops[part->first].op;
+    struct td_bias_finding *f = &r->out->found[r->out->n++];
+
+    *f = (struct td_bias_finding){.kind = op->kind, .shape = op->shape, .dtype = op->dtype, .layer = best->layer,
+                                  .m_class = part->pooled ? -1 : op->m_class, .test = best->test,
+                                  .ops = best->ops, .slices = slices};
+    set_interval(f, r);
+    mark_ops(f, r, part);
+}
+
+/* Of a layer says less than of all of them. */
+static bool says_more(const struct found_test *a, const struct found_test *b)
+{
+    if (!b || !a->layer != !b->layer)
+        return !b || !a->layer;
+    return is_clearer(&a->test, &b->test);
+}
+
+/* The clearest regression of a part, of bias or of coarseness; NULL: there is none. *slices: how many
+ * tests say so. */
+static const struct found_test *find_clearest(const struct run *r, size_t first, size_t end, double evidence,
+                                              bool coarse, size_t *slices)
+{
+    const struct found_test *best = NULL;
+    size_t i;
+
+    *slices = 0;
+    for (i = first; i < end; i++) {
+        const struct found_test *t = &r->test[i];
+
+        if ((t->test.measure == TD_SLICE_COARSE) != coarse || !is_regression(&t->test, evidence, r->policy))
+            continue;
+        ++*slices;
+        if (says_more(t, best))
+            best = t;
+    }
+    return best;
+}
+
+/* Does this bias make errors as coarse as that? */
+static bool explains(const struct run *r, const struct found_test *bias, const struct found_test *coarse)
+{
+    const struct td_slice_test *b = &bias->test, *c = &coarse->test;
+    const double limit = r->policy->coarse * fmax(c->old_size, r->policy->coarse_floor);
+
+    return c->now_size * c->now_size - b->share * b->now_size * b->now_size < limit * limit;
+}
+
+static void find_of_part(struct run *r, size_t first, size_t end, double evidence)
+{
+    size_t n_bias, n_coarse;
+    const struct found_test *bias = find_clearest(r, first, end, evidence, false, &n_bias),
+                            *coarse = find_clearest(r, first, end, evidence, true, &n_coarse);
+
+    if (bias)
+        add_finding(r, bias, n_bias);
+    if (coarse && !(bias && explains(r, bias, coarse)))
+        add_finding(r, coarse, n_coarse);
+}
+
+/* Is the baseline the coarser one, by the same rule? */
+static bool is_finer(const struct run *r, const struct part *part, struct td_slice_test *out)
+{
+    struct td_slice_op *swapped = malloc((part->n + 1) * sizeof *swapped);
+    size_t i;
+
+    for (i = 0; i < part->n && swapped; i++) {
+        const struct td_slice_op *op = &r->ops[part->first + i];
+
+        swapped[i] = (struct td_slice_op){op->op, op->now, op->old, op->input};
+    }
+    if (swapped)
+        td_slice_coarse(swapped, part->n, r->policy->coarse, r->policy->coarse_floor, out);
+    free(swapped);
+    return swapped && out->blocks >= TD_BIAS_LEAST_OPS && out->p <= r->policy->slices_alpha / (double)r->n_parts;
+}
+
+/* Has the candidate clearly less of a bias in this part, or finer errors? */
+static void find_better(struct run *r, size_t first, size_t end, double evidence)
+{
+    const struct part *part = &r->part[r->test[first].part];
+    struct td_slice_test finer = {0};
+    const struct td_slice_test *less = NULL;
+    size_t i;
+
+    for (i = first; i < end && !less; i++)
+        if (r->test[i].test.measure != TD_SLICE_COARSE && r->test[i].test.p <= evidence &&
+            -effect_of(&r->test[i].test) >= r->policy->bias)
+            less = &r->test[i].test;
+    if (!less && !is_finer(r, part, &finer))
+        return;
+    if (r->out->better++)
+        return;
+    r->out->better_kind = r->ops[part->first].op->kind;
+    r->out->better_shape = r->ops[part->first].op->shape;
+    r->out->better_old = less ? less->old_size : finer.now_size; /* the sides of finer are swapped */
+    r->out->better_new = less ? less->now_size : finer.old_size;
+}
+
+static int by_clearness(const void *a, const void *b)
+{
+    const struct td_bias_finding *p = a, *q = b;
+
+    return is_clearer(&q->test, &p->test) - is_clearer(&p->test, &q->test);
+}
+
+static int weigh(struct run *r)
+{
+    const double evidence = find_evidence(r);
+    size_t i, end;
+
+    r->out->found = calloc(2 * r->n_parts + 1, sizeof *r->out->found);
+    if (!r->out->found)
+        return TD_ENOMEM;
+    for (i = 0; i < r->n_tests; i = end) {
+        for (end = i; end < r->n_tests && r->test[end].part == r->test[i].part; end++)
+            ;
+        find_of_part(r, i, end, evidence);
+        find_better(r, i, end, evidence);
+    }
+    qsort(r->out->found, r->out->n, sizeof *r->out->found, by_clearness);
+    return TD_OK;
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+int td_bias_measure(struct td_judged_ops *candidate, const struct td_policy *policy,
+                    struct td_bias *out, struct td_error *err)
+{
+    struct run r = {.policy = policy, .out = out};
+    size_t i;
+    int rc;
+
+    memset(out, 0, sizeof *out);
+    out->thinned = candidate->thinned;
+    r.ops = malloc((candidate->n + 1) * sizeof *r.ops);
+    r.part = malloc((candidate->n + 1) * sizeof *r.part);
+    for (i = 0; i < candidate->n && r.ops; i++) {
+        if (has_slices(&candidate->op[i], &r.ops[r.n]))
+            r.n++;
+        else
+            out->without += wants_slices(&candidate->op[i]);
+    }
+    rc = r.ops && r.part ? make_tests(&r) : TD_ENOMEM;
+    if (!rc)
+        rc = weigh(&r);
+    free(r.ops);
+    free(r.part);
+    free(r.test);
+    return rc ? td_fail(err, TD_ENOMEM, "no memory for the slices of %zu ops", candidate->n) : TD_OK;
+}
+
+void td_bias_release(struct td_bias *b)
+{
+    free(b->found);
+    memset(b, 0, sizeof *b);
+}
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+void td_bias_words(const struct td_bias_finding *f, char *out, size_t n)
+{
+    char slice[64];
+    const double of = f->test.measure == TD_SLICE_SLOPE ? 100 : 1;
+
+    td_slice_words(&f->test.slice, slice, sizeof slice);
+    if (f->test.measure == TD_SLICE_COARSE)
+        snprintf(out, n, "%s: rms error %.3g times the baseline's [%.3g, %.3g]", slice, f->test.est, f->lo, f->hi);
+    else
+        snprintf(out, n, "%s: %+.3g%s [%+.3g, %+.3g]", slice, f->test.est * of,
+                 f->test.measure == TD_SLICE_SLOPE ? " %" : " roundings", f->lo * of, f->hi * of);
+}
+
+void td_bias_place(const struct td_bias_finding *f, char *out, size_t n)
+{
+    int len = snprintf(out, n, "%s %s, ", f->kind, f->shape);
+
+    if (len >= 0 && (size_t)len < n && f->m_class >= 0)
+        len += snprintf(out + len, n - (size_t)len, "%s, ", td_m_class_name(f->m_class));
+    if (len < 0 || (size_t)len >= n)
+        return;
+    if (f->layer)
+        snprintf(out + len, n - (size_t)len, "%s, %zu op%s", f->layer, f->ops, td_plural((int64_t)f->ops));
+    else
+        snprintf(out + len, n - (size_t)len, "%zu op%s in %zu layer%s", f->ops, td_plural((int64_t)f->ops), f->layers,
+                 td_plural((int64_t)f->layers));
+}

@@ -1,0 +1,347 @@
+/* slice_tests.c - is a slice of a kernel's outputs biased, beside the baseline's?
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "differ/slice_tests.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "differ/stats.h"
+
+#define LEAST_CLASSES 8 /* of columns, to know how far they lie apart */
+
+void td_slice_words(const struct td_slice *s, char *out, size_t n)
+{
+    switch (s->kind) {
+    case TD_SLICE_ALL: snprintf(out, n, "all elements"); break;
+    case TD_SLICE_COLS: snprintf(out, n, "columns = %d mod %d", s->rest, s->mod); break;
+    case TD_SLICE_ROWS: snprintf(out, n, "rows = %d mod %d", s->rest, s->mod); break;
+    case TD_SLICE_COL_TAIL: snprintf(out, n, "the last tile of %d columns", s->mod); break;
+    case TD_SLICE_ROW_TAIL: snprintf(out, n, "the last tile of %d rows", s->mod); break;
+    }
+}
+
+/* ---- sums of a slice ------------------------------------------------------------------------- */
+
+/* Of a slice of some outputs: w, the weight (sum(x x), or n); each side's sum(e x), or sum(e). */
+struct cell { double w, old, now, n, xx; };
+
+static int tail_of(int tile)
+{
+    int t = 0;
+
+    while (TD_SLICES_FIRST_TAIL << t < tile)
+        t++;
+    return t;
+}
+
+static void add_stored(const struct td_slice_op *op, int at, double n, enum td_slice_measure m,
+                       struct cell *c)
+{
+    const enum td_slice_sum of = m == TD_SLICE_SLOPE ? TD_SUM_EX : TD_SUM_E;
+    const double xx = ((double)op->old->sum[TD_SUM_XX][at] + (double)op->now->sum[TD_SUM_XX][at]) / 2;
+
+    c->w += m == TD_SLICE_SLOPE ? xx : n;
+    c->xx += xx;
+    c->n += n;
+    c->old += (double)op->old->sum[of][at];
+    c->now += (double)op->now->sum[of][at];
+}
+
+static void add_classes(const struct td_slice_op *op, const struct td_slice *s,
+                        enum td_slice_measure m, struct cell *c)
+{
+    const bool cols = s->kind == TD_SLICE_COLS;
+    const int most = cols ? TD_SLICES_COLS : TD_SLICES_ROWS;
+    const int64_t rows = op->now->rows, width = op->now->cols;
+    struct td_slices_layout layout;
+    const struct td_slice_range *r = cols ? &layout.cols : &layout.rows;
+    int i;
+
+    td_slices_layout_of(rows, width, &layout);
+    for (i = s->rest; i < r->n; i += s->mod)
+        add_stored(op, r->first + i,
+                   cols ? (double)(rows * td_slices_count(width, most, i))
+                        : (double)(width * td_slices_count(rows, most, i)),
+                   m, c);
+}
+
+/* Add an op's sums of a slice. Nothing is added when it has no such slice. */
+static void add_op(const struct td_slice_op *op, const struct td_slice *s, enum td_slice_measure m,
+                   struct cell *c)
+{
+    const int64_t rows = op->now->rows, cols = op->now->cols;
+    struct td_slices_layout layout;
+    int t;
+
+    switch (s->kind) {
+    case TD_SLICE_ALL: add_stored(op, 0, (double)rows * (double)cols, m, c); return;
+    case TD_SLICE_COLS:
+    case TD_SLICE_ROWS: add_classes(op, s, m, c); return;
+    case TD_SLICE_COL_TAIL:
+    case TD_SLICE_ROW_TAIL: break;
+    }
+    t = tail_of(s->mod);
+    td_slices_layout_of(rows, cols, &layout);
+    if (s->kind == TD_SLICE_COL_TAIL && t < layout.col_tails.n)
+        add_stored(op, layout.col_tails.first + t,
+                   (double)rows * (double)(cols - td_slices_tail_start(cols, t)), m, c);
+    if (s->kind == TD_SLICE_ROW_TAIL && t < layout.row_tails.n)
+        add_stored(op, layout.row_tails.first + t,
+                   (double)cols * (double)(rows - td_slices_tail_start(rows, t)), m, c);
+}
+
+double td_slice_estimate(const struct td_slice_op *ops, size_t n, const struct td_slice *slice,
+                         enum td_slice_measure measure)
+{
+    struct cell c = {0};
+    size_t i;
+
+    for (i = 0; i < n; i++)
+        add_op(&ops[i], slice, measure, &c);
+    return c.w > 0 ? (c.now - c.old) / c.w : NAN;
+}
+
+/* ---- variance over blocks -------------------------------------------------------------------- */
+
+/* Sums over blocks, d being the difference of a block and w its weight. */
+struct moments { double d, w, dd, dw, ww, most_w; size_t blocks; };
+
+static void add_block(struct moments *m, const struct cell *c)
+{
+    const double d = c->now - c->old;
+
+    if (!(c->w > 0))
+        return;
+    m->blocks++;
+    m->d += d;
+    m->w += c->w;
+    m->dd += d * d;
+    m->dw += d * c->w;
+    m->ww += c->w * c->w;
+    m->most_w = fmax(m->most_w, c->w);
+}
+
+/* all: the sums of the whole set */
+static void measure_blocks(const struct td_slice_op *ops, size_t n, const struct td_slice *s,
+                           enum td_slice_measure measure, struct moments *m, struct cell *all)
+{
+    size_t i, end;
+
+    memset(m, 0, sizeof *m);
+    memset(all, 0, sizeof *all);
+    for (i = 0; i < n; i = end) {
+        struct cell block = {0};
+
+        for (end = i; end < n && ops[end].input == ops[i].input; end++) {
+            add_op(&ops[end], s, measure, &block);
+            add_op(&ops[end], s, measure, all);
+        }
+        add_block(m, &block);
+    }
+}
+
+/* How many blocks of equal weight these are worth. */
+static double worth(const struct moments *m)
+{
+    return m->ww > 0 ? m->w * m->w / m->ww : 0;
+}
+
+static double variance_of_blocks(const struct moments *m)
+{
+    const double est = m->d / m->w, n = (double)m->blocks, share = m->most_w / m->w,
+                 squares = fmax(0, m->dd - 2 * est * m->dw + est * est * m->ww);
+
+    return (n - 1) / n * squares / (m->w * m->w) / ((1 - share) * (1 - share));
+}
+
+double td_slice_blocks(const struct td_slice_op *ops, size_t n)
+{
+    const struct td_slice whole = {TD_SLICE_ALL, 1, 0};
+    struct moments m;
+    struct cell all;
+
+    measure_blocks(ops, n, &whole, TD_SLICE_SLOPE, &m, &all);
+    return worth(&m);
+}
+
+/* ---- variance over columns ------------------------------------------------------------------- */
+
+/* The 64 classes of columns of a set, one measure. */
+struct classes { struct cell of[TD_SLICES_COLS]; int n; double elements; };
+
+static void measure_classes(const struct td_slice_op *ops, size_t n, enum td_slice_measure measure,
+                            struct classes *k)
+{
+    size_t i;
+    int c;
+
+    memset(k, 0, sizeof *k);
+    for (c = 0; c < TD_SLICES_COLS; c++) {
+        const struct td_slice s = {TD_SLICE_COLS, TD_SLICES_COLS, c};
+
+        for (i = 0; i < n; i++)
+            add_op(&ops[i], &s, measure, &k->of[c]);
+        k->n += k->of[c].w > 0;
+        k->elements += k->of[c].n;
+    }
+}
+
+static bool holds_class(const struct td_slice *s, int c)
+{
+    return s->kind == TD_SLICE_COLS && c % s->mod == s->rest;
+}
+
+/* The squares of the classes on one side of a slice, about their own mean. */
+static double squares_of_classes(const struct classes *k, const struct td_slice *s, bool inside)
+{
+    double d = 0, w = 0, sum = 0;
+    int c;
+
+    for (c = 0; c < TD_SLICES_COLS; c++)
+        if (holds_class(s, c) == inside) {
+            d += k->of[c].now - k->of[c].old;
+            w += k->of[c].w;
+        }
+    for (c = 0; c < TD_SLICES_COLS; c++)
+        if (holds_class(s, c) == inside && k->of[c].w > 0) {
+            const double off = (k->of[c].now - k->of[c].old) - d / w * k->of[c].w;
+
+            sum += off * off / k->of[c].w;
+        }
+    return sum;
+}
+
+/* The variance of a slice's estimate that follows from how far classes lie apart. *dof: lowered to
+ * what it rests on. */
+static double variance_of_columns(const struct classes *k, const struct td_slice *s, double w,
+                                  double *dof)
+{
+    const double of = k->n - (s->kind == TD_SLICE_COLS ? 2 : 1);
+
+    if (k->n < LEAST_CLASSES)
+        return 0;
+    *dof = fmin(*dof, of);
+    return (squares_of_classes(k, s, true) + squares_of_classes(k, s, false)) / of / w;
+}
+
+/* ---- tests ----------------------------------------------------------------------------------- */
+
+/* Of slope, a bias of b has the size b x at an element. */
+static double size_of(double sum, const struct cell *all, enum td_slice_measure measure)
+{
+    return fabs(sum / all->w) * (measure == TD_SLICE_SLOPE ? sqrt(all->xx / all->n) : 1);
+}
+
+static bool test_slice(const struct td_slice_op *ops, size_t n, const struct classes *k,
+                       const struct td_slice *s, enum td_slice_measure measure, double min_blocks,
+                       struct td_slice_test *out)
+{
+    struct moments m;
+    struct cell all;
+    double dof, t;
+
+    measure_blocks(ops, n, s, measure, &m, &all);
+    if (worth(&m) < min_blocks)
+        return false;
+    dof = worth(&m) - 1;
+    *out = (struct td_slice_test){.slice = *s, .measure = measure, .blocks = m.blocks};
+    out->est = m.d / m.w;
+    out->error = sqrt(variance_of_blocks(&m) + variance_of_columns(k, s, all.w, &dof));
+    out->dof = dof;
+    t = out->est == 0 ? 0 : fabs(out->est) / out->error;
+    out->p = td_stat_t_p(t, dof);
+    out->share = all.n / k->elements;
+    out->old_size = size_of(all.old, &all, measure);
+    out->now_size = size_of(all.now, &all, measure);
+    return true;
+}
+
+/* Tiles of two sizes may leave the same rest; then the first says it. */
+static bool is_new_tail(int64_t all, int t)
+{
+    return t == 0 || td_slices_tail_start(all, t) != td_slices_tail_start(all, t - 1);
+}
+
+/* All slices of outputs up to this size. Returns how many. */
+static size_t list_slices(int64_t rows, int64_t cols, struct td_slice *out)
+{
+    size_t n = 0;
+    int mod, rest, t;
+
+    out[n++] = (struct td_slice){TD_SLICE_ALL, 1, 0};
+    for (mod = 2; mod <= TD_SLICES_COLS; mod *= 2)
+        for (rest = 0; rest < mod && mod <= cols; rest++)
+            out[n++] = (struct td_slice){TD_SLICE_COLS, mod, rest};
+    for (mod = 2; mod <= TD_SLICES_ROWS; mod *= 2)
+        for (rest = 0; rest < mod && mod <= rows; rest++)
+            out[n++] = (struct td_slice){TD_SLICE_ROWS, mod, rest};
+    for (t = 0; t < TD_SLICES_TAILS; t++)
+        if (TD_SLICES_FIRST_TAIL << t < cols && is_new_tail(cols, t))
+            out[n++] = (struct td_slice){TD_SLICE_COL_TAIL, TD_SLICES_FIRST_TAIL << t, 0};
+    for (t = 0; t < TD_SLICES_TAILS; t++)
+        if (TD_SLICES_FIRST_TAIL << t < rows)
+            out[n++] = (struct td_slice){TD_SLICE_ROW_TAIL, TD_SLICES_FIRST_TAIL << t, 0};
+    return n;
+}
+
+size_t td_slice_tests(const struct td_slice_op *ops, size_t n, double min_blocks,
+                      struct td_slice_test *out)
+{
+    struct td_slice slice[TD_SLICE_TESTS_MAX / 2];
+    int64_t rows = 0;
+    size_t slices, i, tests = 0;
+    int m;
+
+    for (i = 0; i < n; i++)
+        rows = ops[i].now->rows > rows ? ops[i].now->rows : rows;
+    slices = n == 0 ? 0 : list_slices(rows, ops[0].now->cols, slice);
+    for (m = TD_SLICE_SLOPE; m <= TD_SLICE_MEAN; m++) {
+        struct classes k;
+
+        measure_classes(ops, n, m, &k);
+        for (i = 0; i < slices; i++)
+            tests += test_slice(ops, n, &k, &slice[i], m, min_blocks, &out[tests]);
+    }
+    return tests;
+}
+
+/* ---- coarseness ------------------------------------------------------------------------------ */
+
+void td_slice_coarse(const struct td_slice_op *ops, size_t n, double limit, double floor,
+                     struct td_slice_test *out)
+{
+    double sum = 0, squares = 0, blocks = 0, all[3] = {0}, mean, t;
+    size_t i, end;
+
+    *out = (struct td_slice_test){.slice = {TD_SLICE_ALL, 1, 0}, .measure = TD_SLICE_COARSE, .p = 1};
+    for (i = 0; i < n; i = end) {
+        double old = 0, now = 0, of = 0, ratio;
+
+        for (end = i; end < n && ops[end].input == ops[i].input; end++) {
+            old += (double)ops[end].old->sum[TD_SUM_EE][0];
+            now += (double)ops[end].now->sum[TD_SUM_EE][0];
+            of += (double)ops[end].now->rows * (double)ops[end].now->cols;
+        }
+        ratio = log(fmax(now, 1e-12 * of) / fmax(old, floor * floor * of)) / 2;
+        sum += ratio;
+        squares += ratio * ratio;
+        blocks++;
+        all[0] += old;
+        all[1] += now;
+        all[2] += of;
+    }
+    if (blocks < 2)
+        return;
+    mean = sum / blocks;
+    out->blocks = (size_t)blocks;
+    out->dof = blocks - 1;
+    out->est = exp(mean);
+    out->error = sqrt(fmax(0, squares - sum * mean) / (blocks - 1) / blocks);
+    out->old_size = sqrt(all[0] / all[2]);
+    out->now_size = sqrt(all[1] / all[2]);
+    if (mean <= log(limit))
+        return;
+    t = (mean - log(limit)) / out->error;
+    out->p = td_stat_t_p(t, out->dof) / 2;
+}

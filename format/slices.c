@@ -1,0 +1,143 @@
+/* slices.c - sums of an output's errors over slices, in JSON.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "format/slices.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "format/base64.h"
+
+#define MOST_ELEMENTS ((int64_t)1 << 62)
+#define BYTES 3 /* of a sum: those of a float but for its last byte; four letters of base64 */
+
+static const char *const KEYS[TD_SLICE_SUMS] = {"e", "ex", "xx", "ee"};
+
+/* ---- which slices there are ------------------------------------------------------------------ */
+
+static int least(int64_t a, int b)
+{
+    return a < b ? (int)a : b;
+}
+
+static int tails(int64_t all)
+{
+    int n = 0;
+
+    while (n < TD_SLICES_TAILS && (int64_t)TD_SLICES_FIRST_TAIL << n < all)
+        n++;
+    return n;
+}
+
+void td_slices_layout_of(int64_t rows, int64_t cols, struct td_slices_layout *out)
+{
+    out->cols = (struct td_slice_range){1, least(cols, TD_SLICES_COLS)};
+    out->rows = (struct td_slice_range){1 + out->cols.n, rows > 1 ? least(rows, TD_SLICES_ROWS) : 0};
+    out->col_tails = (struct td_slice_range){out->rows.first + out->rows.n, tails(cols)};
+    out->row_tails = (struct td_slice_range){out->col_tails.first + out->col_tails.n, tails(rows)};
+    out->n = out->row_tails.first + out->row_tails.n;
+}
+
+int64_t td_slices_tail_start(int64_t all, int t)
+{
+    const int64_t tile = (int64_t)TD_SLICES_FIRST_TAIL << t;
+
+    return (all - 1) / tile * tile;
+}
+
+int64_t td_slices_count(int64_t all, int mod, int rest)
+{
+    return rest < all ? (all - 1 - rest) / mod + 1 : 0;
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+/* The upper three bytes of a float, rounded. */
+static void put_sum(unsigned char *to, float v)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &v, sizeof bits);
+    bits += 0x7f + (bits >> 8 & 1);
+    to[0] = (unsigned char)(bits >> 24);
+    to[1] = (unsigned char)(bits >> 16);
+    to[2] = (unsigned char)(bits >> 8);
+}
+
+static float get_sum(const unsigned char *from)
+{
+    const uint32_t bits = (uint32_t)from[0] << 24 | (uint32_t)from[1] << 16 | (uint32_t)from[2] << 8;
+    float v;
+
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
+static bool add_sums(cJSON *to, const char *key, const float *sum, int n)
+{
+    struct td_buf text = TD_BUF_INIT((size_t)4096);
+    unsigned char bytes[TD_SLICES_MAX * BYTES];
+    bool added;
+    int i;
+
+    for (i = 0; i < n; i++)
+        put_sum(bytes + BYTES * i, sum[i]);
+    td_base64_add(&text, bytes, (size_t)(BYTES * n));
+    added = !text.failed && cJSON_AddStringToObject(to, key, td_buf_str(&text));
+    td_buf_release(&text);
+    return added;
+}
+
+cJSON *td_slices_json(const struct td_slices *s)
+{
+    cJSON *o = cJSON_CreateObject();
+    struct td_slices_layout layout;
+    bool added = o != NULL;
+    int k;
+
+    td_slices_layout_of(s->rows, s->cols, &layout);
+    added = added && cJSON_AddNumberToObject(o, "rows", (double)s->rows) &&
+            cJSON_AddNumberToObject(o, "cols", (double)s->cols);
+    for (k = 0; k < TD_SLICE_SUMS && added; k++)
+        added = add_sums(o, KEYS[k], s->sum[k], layout.n);
+    if (added)
+        return o;
+    cJSON_Delete(o);
+    return NULL;
+}
+
+/* Sums of squares are from 0 on; all are finite. */
+static bool read_sums(const cJSON *from, const char *key, float *sum, int n, bool of_squares)
+{
+    struct td_buf bytes = TD_BUF_INIT((size_t)4096);
+    const char *text = td_json_get_str(from, key, NULL);
+    bool fits = text && strlen(text) == (size_t)(4 * n) && td_base64_decode(text, &bytes) == TD_OK &&
+                bytes.len == (size_t)(BYTES * n);
+    int i;
+
+    for (i = 0; i < n && fits; i++) {
+        sum[i] = get_sum((const unsigned char *)bytes.data + BYTES * i);
+        fits = isfinite(sum[i]) && (!of_squares || sum[i] >= 0);
+    }
+    td_buf_release(&bytes);
+    return fits;
+}
+
+bool td_slices_read(const cJSON *json, struct td_slices *out)
+{
+    const int64_t rows = td_json_get_i64(json, "rows", 0), cols = td_json_get_i64(json, "cols", 0);
+    struct td_slices_layout layout;
+    bool fits = rows > 0 && cols > 0 && rows <= MOST_ELEMENTS / cols;
+    int k;
+
+    memset(out, 0, sizeof *out);
+    if (fits)
+        td_slices_layout_of(rows, cols, &layout);
+    for (k = 0; k < TD_SLICE_SUMS && fits; k++)
+        fits = read_sums(json, KEYS[k], out->sum[k], layout.n, k == TD_SUM_XX || k == TD_SUM_EE);
+    if (fits) {
+        out->rows = rows;
+        out->cols = cols;
+    }
+    return fits;
+}

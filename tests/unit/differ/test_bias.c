@@ -1,0 +1,225 @@
+/* test_bias.c - bias and coarseness over all ops of a kernel, by simulated kernels: right ones never
+ * alarm, wrong ones do, and the slice is named.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * TD_BIAS_RUNS=200 runs the simulations that often, with other numbers each time, and prints a table. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+
+#include "differ/bias.h"
+#include "tests/unit/differ/sim_kernels.h"
+
+#define LAYERS 4
+#define OPS_OF_LAYER 16
+#define OPS (LAYERS * OPS_OF_LAYER)
+#define N 192
+
+static const char *const LAYER[LAYERS] = {"layers.0.up", "layers.1.up", "layers.2.up", "layers.3.up"};
+
+static int runs(int otherwise)
+{
+    const char *given = getenv("TD_BIAS_RUNS");
+
+    return given ? atoi(given) : otherwise;
+}
+
+/* ---- a world of ops ---------------------------------------------------------------------------- */
+
+static struct sim_op OP[OPS];
+
+/* Half of the ops have one row, half of them 2 to 8. */
+static void make_ops(uint64_t seed, bool massive)
+{
+    static struct sim_layer layer;
+    int l, i;
+
+    sim_state = seed;
+    for (l = 0; l < LAYERS; l++) {
+        sim_layer_init(&layer, N, massive);
+        for (i = 0; i < OPS_OF_LAYER; i++)
+            sim_op_init(&OP[l * OPS_OF_LAYER + i], &layer, i % 2 ? 1 : 2 + (int)(sim_random() % 7));
+    }
+}
+
+struct world { struct td_judged_ops set; struct td_policy policy; struct td_bias bias; };
+
+static void add_op(struct world *w, int i, const struct sim_kernel *base, const struct sim_kernel *now)
+{
+    struct td_judged_op *op = &w->set.op[w->set.n++];
+
+    *op = (struct td_judged_op){.fixture = "fx", .op = i, .kind = "gptq_gemm", .layer = LAYER[i / OPS_OF_LAYER],
+                                .dtype = "F16", .shape = "192x512 b4 g128", .act_rounding = "none",
+                                .status = TD_OP_OK, .m = OP[i].m, .n = N, .k = SIM_K, .m_class = td_m_class(OP[i].m),
+                                .input = (uint64_t)i, .result = TD_RESULT_OK};
+    op->recorded.present = op->candidate.present = true;
+    op->recorded.slices = calloc(1, sizeof *op->recorded.slices);
+    op->candidate.slices = calloc(1, sizeof *op->candidate.slices);
+    sim_run(&OP[i], base, op->recorded.slices);
+    sim_run(&OP[i], now, op->candidate.slices);
+}
+
+static void start(struct world *w)
+{
+    memset(w, 0, sizeof *w);
+    td_policy_default(&w->policy);
+    w->set.op = calloc(2 * OPS, sizeof *w->set.op);
+    assert_non_null(w->set.op);
+}
+
+static void measure(struct world *w)
+{
+    assert_int_equal(td_bias_measure(&w->set, &w->policy, &w->bias, NULL), TD_OK);
+}
+
+/* wrong_layer: only there the candidate is `now`, elsewhere as the baseline; -1: in all */
+static void compare(struct world *w, const struct sim_kernel *base, const struct sim_kernel *now, int wrong_layer)
+{
+    int i;
+
+    start(w);
+    for (i = 0; i < OPS; i++)
+        add_op(w, i, base, wrong_layer < 0 || i / OPS_OF_LAYER == wrong_layer ? now : base);
+    measure(w);
+}
+
+static void stop(struct world *w)
+{
+    size_t i;
+
+    td_bias_release(&w->bias);
+    for (i = 0; i < w->set.n; i++) {
+        free(w->set.op[i].recorded.slices);
+        free(w->set.op[i].candidate.slices);
+    }
+    free(w->set.op);
+}
+
+static size_t findings(const struct world *w, bool coarse)
+{
+    size_t i, n = 0;
+
+    for (i = 0; i < w->bias.n; i++)
+        n += (w->bias.found[i].test.measure == TD_SLICE_COARSE) == coarse;
+    return n;
+}
+
+/* ---- right kernels ----------------------------------------------------------------------------- */
+
+static bool is_coarser(const struct sim_kernel *a, const struct sim_kernel *b)
+{
+    return (a->adds == SIM_HALVES && b->adds != SIM_HALVES) || (a->weights == SIM_F16_WEIGHTS && b->adds != SIM_HALVES);
+}
+
+/* Each beside each, whichever is the baseline. Coarser than float32 are sums of halves, and weights that are
+ * rounded to f16 where nobody declared it; that is said. */
+static void right_kernels_never_alarm(void **state)
+{
+    static const struct sim_kernel RIGHT[] = {
+        {SIM_F32, SIM_EXACT, SIM_RIGHT}, {SIM_F32_BACKWARDS, SIM_EXACT, SIM_RIGHT}, {SIM_F32_PAIRS, SIM_EXACT, SIM_RIGHT},
+        {SIM_F32_CUT, SIM_EXACT, SIM_RIGHT}, {SIM_SPLIT_K, SIM_EXACT, SIM_RIGHT}, {SIM_HALVES, SIM_EXACT, SIM_RIGHT},
+        {SIM_F32, SIM_F16_WEIGHTS, SIM_RIGHT}};
+    const size_t kinds = sizeof RIGHT / sizeof *RIGHT;
+    int run, compared = 0;
+    size_t a, b;
+    struct world w;
+
+    (void)state;
+    for (run = 0; run < runs(3); run++) {
+        make_ops(1000 + (uint64_t)run, run % 2);
+        for (a = 0; a < kinds; a++)
+            for (b = 0; b < kinds; b++, compared++) {
+                compare(&w, &RIGHT[a], &RIGHT[b], -1);
+                assert_int_equal(w.bias.groups, 2);
+                assert_int_equal(findings(&w, false), 0);
+                assert_true(findings(&w, true) == 0 || is_coarser(&RIGHT[b], &RIGHT[a]));
+                assert_true(!w.bias.better || is_coarser(&RIGHT[a], &RIGHT[b]));
+                stop(&w);
+            }
+    }
+    if (getenv("TD_BIAS_RUNS"))
+        printf("right kernels: %d comparisons, no bias found\n", compared);
+}
+
+/* ---- wrong kernels ----------------------------------------------------------------------------- */
+
+static const struct wrong {
+    const char *name, *slice; /* slice: how it is named; NULL: any */
+    struct sim_kernel base, now;
+    int layer;
+    bool coarse, always;      /* always: found in every run */
+} WRONG[] = {
+    {"one column in four 0.1 % too large, float32", "columns = 0 mod 4", {SIM_F32, 0, 0}, {SIM_F32, 0, SIM_COLUMN_4TH}, -1, 0, 1},
+    {"one column in four 0.1 % too large, halves", "columns = 0 mod 4", {SIM_HALVES, 0, 0}, {SIM_HALVES, 0, SIM_COLUMN_4TH}, -1, 0, 1},
+    {"the same, the baseline float32", "columns = 0 mod 4", {SIM_F32, 0, 0}, {SIM_HALVES, 0, SIM_COLUMN_4TH}, -1, 0, 1},
+    {"half a unit, one column in 16, float32", "columns = 3 mod 16", {SIM_F32, 0, 0}, {SIM_F32, 0, SIM_HALF_UNIT_16TH}, -1, 0, 0},
+    {"one unit, one column in 16, float32", "columns = 3 mod 16", {SIM_F32, 0, 0}, {SIM_F32, 0, SIM_UNIT_16TH}, -1, 0, 1},
+    {"one unit, one column in 16, halves", "columns = 3 mod 16", {SIM_HALVES, 0, 0}, {SIM_HALVES, 0, SIM_UNIT_16TH}, -1, 0, 0},
+    {"4 units, one column in 64, float32", "columns = 17 mod 64", {SIM_F32, 0, 0}, {SIM_F32, 0, SIM_4_UNITS_64TH}, -1, 0, 1},
+    {"4 units, one column in 64, halves", "columns = 17 mod 64", {SIM_HALVES, 0, 0}, {SIM_HALVES, 0, SIM_4_UNITS_64TH}, -1, 0, 0},
+    {"one step up, one column in 8, float32", "columns = 5 mod 8", {SIM_F32, 0, 0}, {SIM_F32, 0, SIM_UP_8TH}, -1, 0, 1},
+    {"the last 32 columns 0.1 % too large, float32", NULL, {SIM_F32, 0, 0}, {SIM_F32, 0, SIM_LAST_TILE}, -1, 0, 1},
+    {"the last 32 columns 0.1 % too large, halves", NULL, {SIM_HALVES, 0, 0}, {SIM_HALVES, 0, SIM_LAST_TILE}, -1, 0, 0},
+    {"even rows 0.1 % too large, float32", NULL, {SIM_F32, 0, 0}, {SIM_F32, 0, SIM_ROWS_EVEN}, -1, 0, 1},
+    {"half of K 0.1 % too small, float32", "all elements", {SIM_F32, 0, 0}, {SIM_F32, 0, SIM_K_SLICE}, -1, 0, 1},
+    {"half of K 0.1 % too small, halves", "all elements", {SIM_HALVES, 0, 0}, {SIM_HALVES, 0, SIM_K_SLICE}, -1, 0, 0},
+    {"scales through bfloat16, float32", "all elements", {SIM_F32, 0, 0}, {SIM_F32, SIM_BF16_SCALES, 0}, -1, 1, 1},
+    {"scales through bfloat16, halves", "all elements", {SIM_HALVES, 0, 0}, {SIM_HALVES, SIM_BF16_SCALES, 0}, -1, 1, 1},
+    {"one column in four 0.1 % too large, in one layer", "columns = 0 mod 4", {SIM_F32, 0, 0}, {SIM_F32, 0, SIM_COLUMN_4TH}, 2, 0, 1},
+};
+
+/* Of findings of the right measure: is the slice named? */
+static bool names_slice(const struct world *w, const struct wrong *k)
+{
+    char slice[64];
+    size_t i;
+
+    for (i = 0; i < w->bias.n; i++) {
+        td_slice_words(&w->bias.found[i].test.slice, slice, sizeof slice);
+        if ((w->bias.found[i].test.measure == TD_SLICE_COARSE) == k->coarse && (!k->slice || !strcmp(slice, k->slice)))
+            return true;
+    }
+    return false;
+}
+
+static void wrong_kernels_are_found(void **state)
+{
+    const size_t kinds = sizeof WRONG / sizeof *WRONG;
+    static int found[64], named[64];
+    const int all = runs(2);
+    int run;
+    size_t k;
+    struct world w;
+
+    (void)state;
+    for (run = 0; run < all; run++) {
+        make_ops(5000 + (uint64_t)run, false);
+        for (k = 0; k < kinds; k++) {
+            compare(&w, &WRONG[k].base, &WRONG[k].now, WRONG[k].layer);
+            found[k] += w.bias.n > 0;
+            named[k] += names_slice(&w, &WRONG[k]);
+            stop(&w);
+        }
+    }
+    for (k = 0; k < kinds; k++) {
+        if (getenv("TD_BIAS_RUNS"))
+            printf("| %s | %d | %d |\n", WRONG[k].name, found[k], named[k]);
+        if (WRONG[k].always)
+            assert_int_equal(found[k], all);
+        if (WRONG[k].always)
+            assert_int_equal(named[k], all);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(right_kernels_never_alarm),
+        cmocka_unit_test(wrong_kernels_are_found),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
