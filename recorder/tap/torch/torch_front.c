@@ -117,12 +117,13 @@ static void stop(int wait_ms)
     report();
 }
 
+/* A library of operators is loaded before a recorder comes, and may not have been called by then. */
 static bool describe(char *library, char *build, size_t n)
 {
     void *handle;
 
     library[0] = build[0] = '\0';
-    if (!tap_torch_was_called() && !tap_torch_refused())
+    if (!tap_torch_operator_count() && !tap_torch_refused())
         return false;
     handle = tap_real_library(tap_torch_library_function(), library, n);
     if (handle)
