@@ -1,6 +1,5 @@
 /* gpu_gate.c - the launch gate: one launch after the other, each decided upon and recorded.
  * SPDX-License-Identifier: Apache-2.0 */
-#include <sched.h>
 #include <string.h>
 
 #include "recorder/tap/gpu/flight_dump.h"
@@ -8,26 +7,19 @@
 #include "recorder/tap/gpu/flight_trigger.h"
 #include "recorder/tap/gpu/gpu_decide.h"
 #include "recorder/tap/gpu/gpu_gate.h"
+#include "recorder/tap/gpu/gpu_gate_owner.h"
 #include "recorder/tap/gpu/gpu_last_w.h"
 #include "recorder/tap/gpu/gpu_queue.h"
 #include "recorder/tap/gpu/gpu_record.h"
 #include "recorder/tap/gpu/gpu_steps.h"
 
-#define HELD UINT64_MAX               /* owner: a thread of the server */
-#define HELD_BY_TAP (UINT64_MAX - 1)  /* owner: the tap's thread */
-/* How long a launch waits for the tap's thread, at most. That thread holds the gate for some calls
- * of the driver, once the server has been idle, and may lose its core meanwhile. */
-#define WAIT_NS 5000000LL
-#define SPIN_NS 50000LL               /* of WAIT_NS, without giving the core away */
 #define IDLE_NS 100000000LL           /* no launch for so long: the server is idle */
 
 static struct {
-    /* 0: free; HELD, HELD_BY_TAP; else the token of the launch between enter and leave. */
-    _Atomic uint64_t owner;
     _Atomic bool open;
     _Atomic uint64_t others;          /* launches without an adapter */
     _Atomic int64_t active_ns;        /* when a launch was last in the gate */
-    /* the owner's */
+    /* the holder's (gpu_gate_owner.h) */
     uint64_t tokens;
     struct tap_gpu_steps steps;
     struct tap_gpu_last_launch last;
@@ -36,60 +28,6 @@ static struct {
     /* What stands for the library's call between its enter and leave. */
     struct tap_gpu_launch library_call;
 } gate;
-
-/* ---- holding the gate ------------------------------------------------------------------------ */
-
-/* Hold the gate for a thread of the server. False: another one has it. */
-static bool hold_for_launch(void)
-{
-    uint64_t owner = 0;
-    int64_t until = 0;
-
-    while (!atomic_compare_exchange_weak(&gate.owner, &owner, HELD)) {
-        if (owner == HELD_BY_TAP && !tap_flight_is_dumping()) {
-            int64_t now = tap_now();
-
-            until = until ? until : now + WAIT_NS;
-            if (now > until)
-                return false;
-            if (until - now < WAIT_NS - SPIN_NS)
-                sched_yield();
-        } else if (owner) {
-            return false;
-        }
-        owner = 0;
-    }
-    return true;
-}
-
-/* Hold the gate for the tap's thread, with the server's context current; *context NULL: it is not.
- * abandon: also when a launch between enter and leave has it, which will not come back. */
-static bool hold_for_tap(bool abandon, void **context)
-{
-    uint64_t owner = atomic_load(&gate.owner);
-    int mode = TD_CUDA_CAPTURE_MODE_RELAXED;
-
-    if ((owner && !abandon) || owner == HELD ||
-        !atomic_compare_exchange_strong(&gate.owner, &owner, HELD_BY_TAP))
-        return false;
-    *context = tap_gpu_stage_context();
-    if (*context && (tap_driver.exchange_capture_mode(&mode) || tap_driver.ctx_push(*context)))
-        *context = NULL;
-    if (*context && !tap_gpu_stage_is_for(*context)) {
-        tap_driver.ctx_pop(context);
-        *context = NULL;
-    }
-    if (owner)
-        tap_count(TAP_OPS_PARTIAL, 1, 0);
-    return true;
-}
-
-static void release(void *context)
-{
-    if (context)
-        tap_driver.ctx_pop(&context);
-    atomic_store_explicit(&gate.owner, 0, memory_order_release);
-}
 
 /* No launch joins the ones before this; all before it is handed over. */
 static void put_boundary(void)
@@ -181,22 +119,21 @@ uint64_t tap_gpu_gate_enter(const struct tap_gpu_launch *l, const struct tap_gpu
 {
     uint64_t token = 0;
 
-    if (!hold_for_launch()) {
+    if (!tap_gpu_gate_hold()) {
         tap_count(TAP_OPS_THREADS, 1, 0);
         return 0;
     }
     if (atomic_load(&gate.open) && enter_launch(l, k))
         token = ++gate.tokens;
-    atomic_store_explicit(&gate.owner, token, memory_order_release);
+    tap_gpu_gate_hand_to(token);
     return token;
 }
 
 void tap_gpu_gate_leave(uint64_t token, const struct tap_gpu_launch *l, bool ok)
 {
-    uint64_t mine = token;
     int64_t from;
 
-    if (!atomic_compare_exchange_strong(&gate.owner, &mine, HELD))
+    if (!tap_gpu_gate_hold_again(token))
         return;                       /* the tap's thread took the gate away meanwhile */
     from = tap_now();
     if (gate.last.in_flight_ring) {
@@ -206,13 +143,13 @@ void tap_gpu_gate_leave(uint64_t token, const struct tap_gpu_launch *l, bool ok)
         gate.last.recorded = tap_gpu_record_end(&gate.steps, l, ok);
         gate.steps.used_ns += tap_now() - from;
     }
-    atomic_store_explicit(&gate.owner, 0, memory_order_release);
+    tap_gpu_gate_hand_to(0);
 }
 
 void tap_gpu_gate_made_w(const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k,
                          const struct td_gpu_work *w)
 {
-    if (!hold_for_launch()) {
+    if (!tap_gpu_gate_hold()) {
         tap_count(TAP_OPS_THREADS, 1, 0);
         return;
     }
@@ -220,7 +157,7 @@ void tap_gpu_gate_made_w(const struct tap_gpu_launch *l, const struct tap_gpu_ke
         tap_gpu_last_w_forget(&gate.dequant);
         tap_gpu_last_w_keep(&gate.dequant, l, k, w, true, others());
     }
-    atomic_store_explicit(&gate.owner, 0, memory_order_release);
+    tap_gpu_gate_hand_to(0);
 }
 
 bool tap_gpu_gate_enter_library(const char *function, void *stream, uint64_t w, uint64_t a,
@@ -232,7 +169,7 @@ bool tap_gpu_gate_enter_library(const char *function, void *stream, uint64_t w, 
     bool found;
 
     *token = 0;
-    if (!hold_for_launch()) {
+    if (!tap_gpu_gate_hold()) {
         if (w && atomic_compare_exchange_strong(&gate.dequant.w, &of_w, 0))
             tap_count(TAP_OPS_THREADS, 1, 0);
         return false;                 /* its kernels are counted by name */
@@ -246,7 +183,7 @@ bool tap_gpu_gate_enter_library(const char *function, void *stream, uint64_t w, 
             *token = ++gate.tokens;
         gate.dequant.w = 0;
     }
-    atomic_store_explicit(&gate.owner, *token, memory_order_release);
+    tap_gpu_gate_hand_to(*token);
     return found;
 }
 
@@ -266,14 +203,14 @@ uint64_t tap_gpu_gate_enter_work(const struct tap_gpu_launch *l, const struct ta
 {
     uint64_t token = 0;
 
-    if (!hold_for_launch()) {
+    if (!tap_gpu_gate_hold()) {
         tap_count(TAP_OPS_THREADS, 1, 0);
         return 0;
     }
     tap_gpu_last_w_forget(&gate.dequant);
     if (atomic_load(&gate.open) && enter_gemm(l, k, w, l->library_function))
         token = ++gate.tokens;
-    atomic_store_explicit(&gate.owner, token, memory_order_release);
+    tap_gpu_gate_hand_to(token);
     return token;
 }
 
@@ -283,14 +220,14 @@ bool tap_gpu_gate_note_work(const struct tap_gpu_launch *l, const struct td_gpu_
     bool record = false;
 
     *marks = (struct tap_gpu_step_marks){0, 0};
-    if (!hold_for_launch())
+    if (!tap_gpu_gate_hold())
         return false;
     if (atomic_load(&gate.open)) {
         note_step(w, !l->uncopied);
         record = tap_gpu_decide(&gate.steps, &gate.last, l, false) == TAP_OPS_SENT;
         *marks = tap_gpu_step_finder_marks(&gate.steps.finder);
     }
-    atomic_store_explicit(&gate.owner, 0, memory_order_release);
+    tap_gpu_gate_hand_to(0);
     return record;
 }
 
@@ -312,7 +249,7 @@ bool tap_gpu_gate_enter_graph(struct tap_gpu_graph *g)
 {
     bool stays;
 
-    if (!hold_for_launch()) {
+    if (!tap_gpu_gate_hold()) {
         tap_count(TAP_OPS_THREADS, g->n, g->bytes);
         return false;
     }
@@ -324,7 +261,7 @@ bool tap_gpu_gate_enter_graph(struct tap_gpu_graph *g)
     atomic_store_explicit(&gate.active_ns, g->slots.t_ns, memory_order_relaxed);
     stays = atomic_load(&gate.open) && !count_graph(g);
     if (!stays)
-        atomic_store_explicit(&gate.owner, 0, memory_order_release);
+        tap_gpu_gate_hand_to(0);
     return stays;
 }
 
@@ -363,7 +300,7 @@ void tap_gpu_gate_leave_graph(struct tap_gpu_graph *g)
 {
     tap_gpu_record_slots_end(&gate.steps, &g->slots);
     gate.steps.used_ns += tap_now() - g->slots.t_ns - g->slots.weights_ns;
-    atomic_store_explicit(&gate.owner, 0, memory_order_release);
+    tap_gpu_gate_hand_to(0);
 }
 
 void tap_gpu_gate_note_other(void)
@@ -380,7 +317,7 @@ void tap_gpu_gate_open(void)
     gate.dequant.w = 0;
     tap_gpu_steps_clear(&gate.steps, atomic_load(&gate.others));
     /* A launch of the last arm whose end nobody saw; nobody is inside the tap. */
-    atomic_store(&gate.owner, 0);
+    tap_gpu_gate_hand_to(0);
     atomic_store(&gate.open, true);
 }
 
@@ -401,11 +338,11 @@ void tap_gpu_gate_tick(bool now)
 {
     void *context;
 
-    if ((!now && !is_left_lying()) || !hold_for_tap(false, &context))
+    if ((!now && !is_left_lying()) || !tap_gpu_gate_hold_for_tap(false, &context))
         return;
     if (context && gate.steps.boundary_due && (now || is_left_lying()))
         put_boundary();
-    release(context);
+    tap_gpu_gate_release(context);
 }
 
 /* May more rows of a GEMM come whose first rows are recorded? Without them it must not be sent. */
@@ -418,7 +355,7 @@ void tap_gpu_gate_dump(void)
 {
     void *context;
 
-    if (!hold_for_tap(false, &context))
+    if (!tap_gpu_gate_hold_for_tap(false, &context))
         return;
     if (context && !is_within_gemm()) {
         if (gate.steps.doing == TAP_RECORD)
@@ -430,15 +367,15 @@ void tap_gpu_gate_dump(void)
         tap_gpu_stage_use_stream(0);  /* the dump marks the stage's own stream */
         tap_flight_dump_some();
     }
-    release(context);
+    tap_gpu_gate_release(context);
 }
 
 void tap_gpu_gate_abandon(void)
 {
     void *context;
 
-    if (hold_for_tap(true, &context))
-        release(context);
+    if (tap_gpu_gate_hold_for_tap(true, &context))
+        tap_gpu_gate_release(context);
 }
 
 /* What is half seen is no op, and what comes belongs to no step until one begins. */
@@ -454,7 +391,7 @@ int64_t tap_gpu_gate_rest(void)
     int64_t ns = 0;
     void *context;
 
-    if (atomic_load(&gate.steps.free) < TAP_GPU_REST_STEPS || !hold_for_tap(false, &context))
+    if (atomic_load(&gate.steps.free) < TAP_GPU_REST_STEPS || !tap_gpu_gate_hold_for_tap(false, &context))
         return 0;
     ns = tap_gpu_steps_rest_ns(&gate.steps);
     if (ns && context && gate.steps.boundary_due)
@@ -463,7 +400,7 @@ int64_t tap_gpu_gate_rest(void)
         interrupt_step();
         atomic_store(&gate.open, false);
     }
-    release(context);
+    tap_gpu_gate_release(context);
     return ns;
 }
 
@@ -471,13 +408,13 @@ bool tap_gpu_gate_wake(void)
 {
     void *context;
 
-    if (!hold_for_tap(false, &context))
+    if (!tap_gpu_gate_hold_for_tap(false, &context))
         return false;
     interrupt_step();
     gate.woken = true;
     gate.steps.woken_ns = tap_now();
     atomic_store(&gate.open, true);
-    release(context);
+    tap_gpu_gate_release(context);
     return true;
 }
 
@@ -487,7 +424,7 @@ void tap_gpu_gate_close(void)
     void *context;
 
     atomic_store(&gate.open, false);
-    while (!hold_for_tap(true, &context))
+    while (!tap_gpu_gate_hold_for_tap(true, &context))
         if (tap_now() > until)
             /* A thread stands in the driver: what it copied last stays where it is. */
             return;
@@ -495,11 +432,12 @@ void tap_gpu_gate_close(void)
     if (context && gate.steps.boundary_due)
         put_boundary();
     tap_flight_ring_close();
-    release(context);
+    tap_gpu_gate_release(context);
 }
 
 void tap_gpu_gate_forget(void)
 {
     memset(&gate, 0, sizeof gate);
+    tap_gpu_gate_hand_to(0);
     tap_gpu_decide_forget();
 }
