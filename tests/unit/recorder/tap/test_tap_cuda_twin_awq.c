@@ -77,16 +77,6 @@ static void multiply(void *stream, int l, int m)
                                   -1), 0);
 }
 
-static void *end_capture(void)
-{
-    void *graph, *exec;
-
-    assert_int_equal(cudaStreamEndCapture(capture_stream, &graph), 0);
-    assert_int_equal(cudaGraphInstantiateWithFlags(&exec, graph, 1), 0);
-    assert_int_equal(cudaGraphDestroy(graph), 0);
-    return exec;
-}
-
 /* ---- tests --------------------------------------------------------------------------------------------------------- */
 
 static void both_calls_are_one_op(void **state)
@@ -97,7 +87,7 @@ static void both_calls_are_one_op(void **state)
     int l;
 
     (void)state;
-    assert_int_equal(cudaStreamBeginCapture(capture_stream, 0), 0);
+    begin_capture();
     for (l = 0; l < TWIN_LAYERS; l++) {
         dequantize(capture_stream, l);
         multiply(capture_stream, l, ROWS);
@@ -136,7 +126,7 @@ static void what_came_between_parts_them(void **state)
     int i;
 
     (void)state;
-    assert_int_equal(cudaStreamBeginCapture(capture_stream, 0), 0);
+    begin_capture();
     dequantize(capture_stream, 0);
     assert_int_equal(cu.copy_on_device_async(floats, w[1], 64, capture_stream), 0);
     multiply(capture_stream, 0, ROWS);

@@ -16,16 +16,12 @@ static int (*real_alloc)(uint64_t *at, size_t bytes);
 
 static void *capture_layers(int n, int m)
 {
-    void *graph, *exec;
     int l;
 
-    assert_int_equal(cudaStreamBeginCapture(capture_stream, 0), 0);
+    begin_capture();
     for (l = 0; l < n; l++)
         layer_on(capture_stream, l, m);
-    assert_int_equal(cudaStreamEndCapture(capture_stream, &graph), 0);
-    assert_int_equal(cudaGraphInstantiateWithFlags(&exec, graph, 1), 0);
-    assert_int_equal(cudaGraphDestroy(graph), 0);
-    return exec;
+    return end_capture();
 }
 
 static void drain(struct bench *b)

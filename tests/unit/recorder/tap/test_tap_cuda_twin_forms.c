@@ -14,15 +14,6 @@ int cudaGraphExecHostNodeSetParams(void *exec, void *node);
 int cudaGraphExecChildGraphNodeSetParams(void *exec, void *node);
 int cudaGraphAddChildGraphNode(void *node, void *graph);
 
-static void *instantiated(void *graph)
-{
-    void *exec;
-
-    assert_int_equal(cudaGraphInstantiateWithFlags(&exec, graph, 1), 0);
-    assert_int_equal(cudaGraphDestroy(graph), 0);
-    return exec;
-}
-
 /* ---- followed ------------------------------------------------------------------------------------------------------ */
 
 static void prefill(unsigned seed)
@@ -59,13 +50,13 @@ static void prefill_is_outside_of_graphs(void **state)
 /* A capture that goes over to another stream, and comes back. */
 static void a_graph_may_be_of_two_streams(void **state)
 {
-    void *other, *event, *graph, *exec;
+    void *other, *event, *exec;
     struct bench b;
 
     (void)state;
     assert_int_equal(cu.stream_create(&other, TD_CUDA_STREAM_NON_BLOCKING), 0);
     assert_int_equal(cu.event_create(&event, 0), 0);
-    assert_int_equal(cudaStreamBeginCapture(capture_stream, 0), 0);
+    begin_capture();
     layer_on(capture_stream, 0, 4);
     assert_int_equal(cu.event_record(event, capture_stream), 0);
     assert_int_equal(cu.stream_wait_event(other, event, 0), 0);
@@ -73,8 +64,7 @@ static void a_graph_may_be_of_two_streams(void **state)
     assert_int_equal(cu.event_record(event, other), 0);
     assert_int_equal(cu.stream_wait_event(capture_stream, event, 0), 0);
     layer_on(capture_stream, 2, 4);
-    assert_int_equal(cudaStreamEndCapture(capture_stream, &graph), 0);
-    exec = instantiated(graph);
+    exec = end_capture();
     step(exec, 1);
     arm(&b, TAP_MODE_ALL);
     assert_true(step(exec, 2));
@@ -112,19 +102,17 @@ static void launch_without_twin(void *exec, int products)
 /* A graph that is launched into a capture becomes a node of that graph. */
 static void a_graph_within_a_graph_is_named(void **state)
 {
-    void *inner = capture(4), *graph;
+    void *inner = capture(4);
 
     (void)state;
-    assert_int_equal(cudaStreamBeginCapture(capture_stream, 0), 0);
+    begin_capture();
     layer_on(capture_stream, 0, 4);
     assert_int_equal(cudaGraphLaunch(inner, capture_stream), 0);
     layer_on(capture_stream, 2, 4);
-    assert_int_equal(cudaStreamEndCapture(capture_stream, &graph), 0);
-    launch_without_twin(instantiated(graph), TWIN_LAYERS + 2);
-    assert_int_equal(cudaStreamBeginCapture(capture_stream, 0), 0);
+    launch_without_twin(end_capture(), TWIN_LAYERS + 2);
+    begin_capture();
     assert_int_equal(cudaGraphLaunch(inner, capture_stream), 0);
-    assert_int_equal(cudaStreamEndCapture(capture_stream, &graph), 0);
-    launch_without_twin(instantiated(graph), TWIN_LAYERS);
+    launch_without_twin(end_capture(), TWIN_LAYERS);
     cudaGraphExecDestroy(inner);
 }
 

@@ -129,10 +129,7 @@ static void errno_is_the_servers(void **state)
     struct bench b;
 
     (void)state;
-    arm(&b, TAP_MODE_ALL);
-    step(exec, 1);
-    tap_front_cuda.tick();
-    assert_true(step(exec, 2));
+    arm_with_twin(&b, exec);
     real_copy = tap_driver.copy_on_device, real_context_id = tap_driver.context_id;
     tap_driver.copy_on_device = copy_with_errno, tap_driver.context_id = context_with_errno;
     errno = ERANGE;
@@ -322,15 +319,13 @@ static void a_node_may_be_added_to_a_capture(void **state)
     uint64_t id;
 
     (void)state;
-    assert_int_equal(cudaStreamBeginCapture(capture_stream, 0), 0);
+    begin_capture();
     layer_on(capture_stream, 0, 4);
     assert_int_equal(cu.capture_info(capture_stream, &status, &id, &graph, NULL, NULL, NULL), 0);
     assert_int_equal(cudaGraphAddEventRecordNode(NULL, graph), 0);
     layer_on(capture_stream, 1, 4);
     layer_on(capture_stream, 2, 4);
-    assert_int_equal(cudaStreamEndCapture(capture_stream, &graph), 0);
-    assert_int_equal(cudaGraphInstantiateWithFlags(&exec, graph, 1), 0);
-    assert_int_equal(cudaGraphDestroy(graph), 0);
+    exec = end_capture();
     step(exec, 1);
     arm(&b, TAP_MODE_ALL);
     assert_true(step(exec, 2));
@@ -372,22 +367,17 @@ static void a_step_may_begin_within_a_graph(void **state)
 /* A server ends a capture on a stream that has none, while it captures on another one: that one is followed as before. */
 static void a_capture_that_is_none_ends_none(void **state)
 {
-    void *graph, *none, *exec;
+    void *none, *exec;
     struct bench b;
 
     (void)state;
-    assert_int_equal(cudaStreamBeginCapture(capture_stream, 0), 0);
+    begin_capture();
     layer_on(capture_stream, 0, 4);
     assert_int_not_equal(cudaStreamEndCapture(gpu_stream, &none), 0);
     layer_on(capture_stream, 1, 4);
     layer_on(capture_stream, 2, 4);
-    assert_int_equal(cudaStreamEndCapture(capture_stream, &graph), 0);
-    assert_int_equal(cudaGraphInstantiateWithFlags(&exec, graph, 1), 0);
-    assert_int_equal(cudaGraphDestroy(graph), 0);
-    arm(&b, TAP_MODE_ALL);
-    step(exec, 1);
-    tap_front_cuda.tick();
-    assert_true(step(exec, 2));
+    exec = end_capture();
+    arm_with_twin(&b, exec);
     disarm(&b);
     assert_int_equal(b.n_ops, TWIN_LAYERS);
     check_ops(&b, 0, 4, 2);

@@ -81,7 +81,7 @@ static void the_old_twin_makes_room(void **state)
     struct bench b;
 
     (void)state;
-    assert_int_equal(cudaStreamBeginCapture(capture_stream, 0), 0);
+    begin_capture();
     layer_on(capture_stream, 0, 2);
     assert_int_equal(cudaStreamEndCapture(capture_stream, &graph), 0);
     assert_int_equal(cudaGraphInstantiateWithFlags(&other, graph, 1), 0);

@@ -64,10 +64,7 @@ static void a_twin_dies_with_its_original(void **state)
     struct bench b;
 
     (void)state;
-    arm(&b, TAP_MODE_ALL);
-    step(exec, 1);
-    tap_front_cuda.tick();
-    assert_true(step(exec, 2));
+    arm_with_twin(&b, exec);
     execs = say->calls("cuGraphExecDestroy"), graphs = say->calls("cuGraphDestroy");
     assert_int_equal(cudaGraphExecDestroy(exec), 0);
     assert_int_equal(say->calls("cuGraphExecDestroy") - execs, 2);
@@ -80,17 +77,15 @@ static void a_twin_dies_with_its_original(void **state)
  * twins already. */
 static void pieces_of_a_step_go_together(void **state)
 {
-    void *exec[TWIN_LAYERS], *graph;
+    void *exec[TWIN_LAYERS];
     int l, p, twins, steps = 0;
     struct bench b;
 
     (void)state;
     for (l = 0; l < TWIN_LAYERS; l++) {
-        assert_int_equal(cudaStreamBeginCapture(capture_stream, 0), 0);
+        begin_capture();
         layer_on(capture_stream, l, 3);
-        assert_int_equal(cudaStreamEndCapture(capture_stream, &graph), 0);
-        assert_int_equal(cudaGraphInstantiateWithFlags(&exec[l], graph, 1), 0);
-        assert_int_equal(cudaGraphDestroy(graph), 0);
+        exec[l] = end_capture();
     }
     arm(&b, TAP_MODE_SAMPLE);
     for (p = 0; p < 21; p++) {
@@ -120,10 +115,7 @@ static void a_graph_changed_by_hand_has_no_twin(void **state)
     struct bench b;
 
     (void)state;
-    arm(&b, TAP_MODE_ALL);
-    step(exec, 1);
-    tap_front_cuda.tick();
-    assert_true(step(exec, 2));
+    arm_with_twin(&b, exec);
     assert_int_equal(cudaGraphExecKernelNodeSetParams(exec, exec, exec), 0);
     assert_false(step(exec, 3));
     tap_front_cuda.tick();
@@ -202,10 +194,7 @@ static void an_update_is_followed(void **state)
     struct bench b;
 
     (void)state;
-    arm(&b, TAP_MODE_ALL);
-    step(exec, 1);
-    tap_front_cuda.tick();
-    assert_true(step(exec, 2));
+    arm_with_twin(&b, exec);
     assert_int_equal(cudaGraphInstantiateWithFlags(&second, other, 1), 0);
     assert_int_equal(cudaGraphExecUpdate(exec, other, NULL, NULL), 0);
     assert_int_equal(cudaGraphDestroy(other), 0);
@@ -226,10 +215,7 @@ static void an_update_from_a_mere_graph_is_followed(void **state)
     struct bench b;
 
     (void)state;
-    arm(&b, TAP_MODE_ALL);
-    step(exec, 1);
-    tap_front_cuda.tick();
-    assert_true(step(exec, 2));
+    arm_with_twin(&b, exec);
     assert_int_equal(cudaGraphExecUpdate(exec, other, NULL, NULL), 0);
     assert_int_equal(cudaGraphDestroy(other), 0);
     assert_false(step(exec, 3));

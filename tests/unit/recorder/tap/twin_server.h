@@ -97,13 +97,31 @@ static inline void *capture_graph(int m)
 }
 
 /* As torch does: the graph is destroyed as soon as it is instantiated. */
-static inline void *capture(int m)
+static inline void *instantiated(void *graph)
 {
-    void *graph = capture_graph(m), *exec;
+    void *exec;
 
     assert_int_equal(cudaGraphInstantiateWithFlags(&exec, graph, 1), 0);
     assert_int_equal(cudaGraphDestroy(graph), 0);
     return exec;
+}
+
+static inline void begin_capture(void)
+{
+    assert_int_equal(cudaStreamBeginCapture(capture_stream, 0), 0);
+}
+
+static inline void *end_capture(void)
+{
+    void *graph;
+
+    assert_int_equal(cudaStreamEndCapture(capture_stream, &graph), 0);
+    return instantiated(graph);
+}
+
+static inline void *capture(int m)
+{
+    return instantiated(capture_graph(m));
 }
 
 static inline void fill(unsigned seed)
@@ -127,6 +145,15 @@ static inline void arm(struct bench *b, uint32_t mode)
 {
     bench_open(b, mode);
     assert_null(tap_front_cuda.start());
+}
+
+/* An arm in which exec has its twin from the second step on, which is of seed 2. */
+static inline void arm_with_twin(struct bench *b, void *exec)
+{
+    arm(b, TAP_MODE_ALL);
+    step(exec, 1);
+    tap_front_cuda.tick();
+    assert_true(step(exec, 2));
 }
 
 static inline void disarm(struct bench *b)
