@@ -67,9 +67,13 @@ LIBTD     := $(O)/libtapedeck.a
 # libtdkernels.so: the part of kernels/ that a server links; TDK_* may be replaced by a planted bug (demo/bugs)
 TDK_SRCS  := $(wildcard kernels/gptq_gemm/*.c)
 TAP_SRCS  := $(wildcard recorder/tap/*.c recorder/tap/*/*.c)
-# GPU kernels: each .cu file is compiled three times: by nvcc, by hipcc, and as C++ for the emulator
+# GPU kernels: each .cu file is compiled three times: by nvcc, by hipcc, and as C++ for the emulator.
+# The judge's references are a file of their own: they judge builds of the others.
 CU_SRCS   := $(wildcard kernels/*/*.cu)
-GPU_LIBS  := $(if $(CU_SRCS),$(if $(HAVE_NVCC),$(LIB)/td_kernels.fatbin) $(if $(HAVE_HIPCC),$(LIB)/td_kernels.hsaco))
+CU_FILES  := td_kernels td_reference
+CU_SRCS_td_reference := $(wildcard kernels/reference/*.cu)
+CU_SRCS_td_kernels   := $(filter-out $(CU_SRCS_td_reference),$(CU_SRCS))
+GPU_LIBS  := $(foreach f,$(CU_FILES),$(if $(HAVE_NVCC),$(LIB)/$f.fatbin) $(if $(HAVE_HIPCC),$(LIB)/$f.hsaco))
 # what the tap needs of others
 TAP_MORE  := $(wildcard kernels/adapters/*.c) kernels/gpucode/mangled.c kernels/gpucode/msgpack.c
 HAVE_LIBS := $(if $(TDK_SRCS),$(LIB)/libtdkernels.so) $(if $(TAP_SRCS),$(LIB)/libtapedeck-tap.so)
@@ -140,19 +144,22 @@ $(LIB)/libtapedeck-tap.so: $(call obj,$(TAP_SRCS) $(TAP_MORE))
 NVCC_FLAGS  := -std=c++17 -I. -O3 -fatbin -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 -gencode arch=compute_90,code=compute_90
 HIPCC_FLAGS := -std=c++17 -I. -O3 --genco --offload-arch=gfx906 --offload-arch=gfx908 --offload-arch=gfx90a -x hip
 
-$(O)/td_kernels.cu: $(CU_SRCS) Makefile
-	@mkdir -p $(@D)
-	$(Q)printf '#include "%s"\n' $(CU_SRCS) > $@
+define cu_file
+$(O)/$(1).cu: $(CU_SRCS_$(1)) Makefile
+	@mkdir -p $$(@D)
+	$$(Q)printf '#include "%s"\n' $(CU_SRCS_$(1)) > $$@
 
-$(LIB)/td_kernels.fatbin: $(O)/td_kernels.cu
-	@mkdir -p $(@D)
-	$(call say,NVCC,$@)
-	$(Q)$(NVCC) $(NVCC_FLAGS) -MMD -MF $(O)/td_kernels.fatbin.d $< -o $@
+$(LIB)/$(1).fatbin: $(O)/$(1).cu
+	@mkdir -p $$(@D)
+	$$(call say,NVCC,$$@)
+	$$(Q)$(NVCC) $(NVCC_FLAGS) -MMD -MF $(O)/$(1).fatbin.d $$< -o $$@
 
-$(LIB)/td_kernels.hsaco: $(O)/td_kernels.cu $(wildcard kernels/simt/*.h kernels/gptq_gemm/*_cu*.h)
-	@mkdir -p $(@D)
-	$(call say,HIPCC,$@)
-	$(Q)$(HIPCC) $(HIPCC_FLAGS) $< -o $@
+$(LIB)/$(1).hsaco: $(O)/$(1).cu $(wildcard kernels/simt/*.h kernels/*/*_cu*.h)
+	@mkdir -p $$(@D)
+	$$(call say,HIPCC,$$@)
+	$$(Q)$(HIPCC) $(HIPCC_FLAGS) $$< -o $$@
+endef
+$(foreach f,$(CU_FILES),$(eval $(call cu_file,$f)))
 
 # The same kernels as a build for the emulator, to stand beside one with a bug
 SIMT_SO_OBJS := $(call obj,$(wildcard kernels/simt/*.c) common/error.c common/invocation.c)
@@ -257,8 +264,8 @@ lint: ## cppcheck, gcc -fanalyzer and clang-tidy over every C file (ONLY=word; 4
 bench: all ## timings side by side with their spread (bench/)
 	@for b in bench/*/run.sh; do BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) bash $$b || exit 1; done
 
-# bench/judge/run.sh asks for it
-$(O)/bench/judge/reference: $(O)/bench/judge/reference.o $(LIBTD)
+# bench/judge asks for them
+$(O)/bench/judge/reference $(O)/bench/judge/make_recording: %: %.o $(LIBTD)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(TD_LDFLAGS) $^ -o $@ $(LDLIBS)
 

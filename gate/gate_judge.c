@@ -154,6 +154,7 @@ static int replay(const struct td_gate_options *o, const char *fixture, const ch
         td_command_opt(&c, "--plan", o->plan);
         td_command_opt(&c, "--op-repeat", o->op_repeat);
         td_command_opt(&c, "--deadline", o->deadline);
+        td_command_opt(&c, "--reference", o->reference);
         if (o->baseline_build && !judges_speed(o))
             td_command_opt(&c, "--op-timing", "off"); /* timing takes longer than all else */
         add_list(&c, "--only", &o->only);

@@ -73,6 +73,7 @@ static const struct td_arg OPTIONS[] = {
     TD_REPLAY_TIME(&given.time),
     TD_REPLAY_PLAN(&given.plan),
     TD_REPLAY_OP_REPEAT(TD_ARG_STR, &given.op_repeat, 0),
+    TD_REPLAY_REFERENCE(TD_ARG_STR, &given.reference),
     TD_REPLAY_DEADLINE(TD_ARG_STR, &given.deadline),
     {"smoke", 0, TD_ARG_FLAG, &given.smoke, NULL,
      "no fixture: does --server answer four kinds of prompt soundly?", 0, 0},

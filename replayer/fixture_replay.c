@@ -346,6 +346,8 @@ static int replay_into_output(struct replay *s, struct td_error *err)
     if (!rc && s->res->did_ops) {
         rc = td_op_replay(s->fx, s->w, s->opt, &s->res->ops, err);
         count_lost_ops(s);
+        if (s->res->ops.references[0])
+            td_writer_fact_str(s->w, "replay", "references", s->res->ops.references);
     }
     return rc;
 }

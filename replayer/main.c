@@ -199,7 +199,7 @@ static int set_operator(struct td_replay_options *o, struct td_error *err)
 }
 
 static int check_options(struct td_replay_options *o, const char *shard, const char *timing,
-                         const char *guard, const char *op_timing, const char *scores,
+                         const char *guard, const char *op_timing, const char *scores, const char *reference,
                          struct td_error *err)
 {
     if (shard && td_shard_parse(shard, &o->shard, err))
@@ -215,6 +215,8 @@ static int check_options(struct td_replay_options *o, const char *shard, const c
     if (strcmp(scores, "on") && strcmp(scores, "off"))
         return td_fail(err, TD_EINVAL, "--scores: \"%s\" is neither on nor off", scores);
     o->scores = !strcmp(scores, "on");
+    if (td_reference_choice_parse(reference, &o->reference, err))
+        return err->code;
     if (check_env("build-env", &o->build_env, err) || check_env("baseline-env", &o->baseline_env, err))
         return err->code;
     if (set_operator(o, err))
@@ -304,7 +306,7 @@ static int run_command_line(int argc, char **argv)
         {NULL, NULL},
     };
     const char *shard = NULL, *timing = "asap", *guard = "on", *op_timing = "on",
-               *scores = "on", *time = "all", *kernels = NULL;
+               *scores = "on", *reference = "auto", *time = "all", *kernels = NULL;
     const struct td_arg table[] = {
         {"out", 'o', TD_ARG_STR, &o.output, "DIR",
          "the fixture to write (default: fixtures/replay-MODEL-TIME)", 0, 0},
@@ -345,6 +347,7 @@ static int run_command_line(int argc, char **argv)
          "catch accesses beyond a tensor's end by a forbidden page (default on)", 0, 0},
         {"op-timing", 0, TD_ARG_STR, &op_timing, "on|off",
          "time the kernels of --build beside those of --baseline-build (default on)", 0, 0},
+        TD_REPLAY_REFERENCE(TD_ARG_STR, &reference),
         TD_REPLAY_DEADLINE(TD_ARG_NUM, &o.deadline_s),
         {"shard", 0, TD_ARG_STR, &shard, "I/N",
          "replay part I of N of the ops; part 1 also sends the requests", 0, 0},
@@ -385,7 +388,7 @@ static int run_command_line(int argc, char **argv)
     if (!rc)
         rc = hide_secrets(&o, &err);
     if (!rc)
-        rc = check_options(&o, shard, timing, guard, op_timing, scores, &err);
+        rc = check_options(&o, shard, timing, guard, op_timing, scores, reference, &err);
     if (!rc)
         rc = check_plan(&o, time, &err);
     rows = o.ops_variable;

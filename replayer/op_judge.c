@@ -129,6 +129,7 @@ struct work { int first, n; };   /* items that share a reference; n 0: one item 
 
 struct batch {
     struct td_op_item *items;
+    struct td_reference_makers *makers;
     struct work *works; int n_works;
     atomic_int next, done;         /* work that is taken next; items judged */
     atomic_int unfinished;         /* works */
@@ -161,15 +162,15 @@ struct side_refs {
     struct td_error err;
 };
 
-static void compute_refs(const struct td_op_kind *kind, struct td_op_item *items,
-                         const struct work *w, struct side_refs *s)
+static void compute_refs(struct td_reference_makers *makers, const struct td_op_kind *kind,
+                         struct td_op_item *items, const struct work *w, struct side_refs *s)
 {
     const struct td_op_call *calls[MAX_JOINED];
     int i;
 
     for (i = 0; i < w->n; i++)
         calls[i] = &items[w->first + i].call;
-    s->rc = kind ? td_reference_batch_compute(kind, calls, w->n, s->rounding, s->refs, &s->all,
+    s->rc = kind ? td_reference_batch_compute(makers, kind, calls, w->n, items[w->first].weights, s->rounding, s->refs, &s->all,
                                               &s->joined, &s->err)
                  : td_fail(&s->err, TD_EUNSUPPORTED, "no reference");
 }
@@ -199,7 +200,7 @@ static void judge_or_refuse_item(struct td_op_item *it, struct side_refs *const 
     }
 }
 
-static void judge_work(struct td_op_item *items, const struct work *w)
+static void judge_work(struct td_reference_makers *makers, struct td_op_item *items, const struct work *w)
 {
     struct td_op_item *first = &items[w->first];
     const struct td_op_kind *kind = td_op_kind_find(first->call.kind);
@@ -213,7 +214,7 @@ static void judge_work(struct td_op_item *items, const struct work *w)
             ;
         if (k == n) {
             made[n].rounding = rounding[s];
-            compute_refs(kind, items, w, &made[n++]);
+            compute_refs(makers, kind, items, w, &made[n++]);
         }
         side[s] = &made[k];
     }
@@ -257,7 +258,7 @@ static void judge_works(struct batch *b, bool tell)
         const int64_t began_ns = td_clock_mono_ns();
 
         if (work->n)
-            judge_work(b->items, work);
+            judge_work(b->makers, b->items, work);
         else
             compare_work(&b->items[work->first]);
         share_time(b->items, work, td_clock_mono_ns() - began_ns);
@@ -318,9 +319,10 @@ static void divide_into_works(struct td_op_item *items, int n, struct batch *b)
     }
 }
 
-int td_op_judge_batch(struct td_op_item *items, int n, int threads, td_op_judged_fn *tell, void *ctx, struct td_error *err)
+int td_op_judge_batch(struct td_op_item *items, int n, struct td_reference_makers *makers, int threads, td_op_judged_fn *tell, void *ctx,
+                      struct td_error *err)
 {
-    struct batch b = {.items = items, .works = calloc((size_t)n + 1, sizeof *b.works), .tell = tell, .ctx = ctx};
+    struct batch b = {.items = items, .makers = makers, .works = calloc((size_t)n + 1, sizeof *b.works), .tell = tell, .ctx = ctx};
     pthread_t ids[MAX_THREADS];
     int started = 0, i;
 

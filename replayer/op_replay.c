@@ -37,6 +37,8 @@ struct op_replay {
     struct td_op_item *items; int n;   /* [BATCH_OPS] the batch */
     int64_t total;                     /* ops that are to be replayed */
     struct td_op_pace pace;
+    struct td_reference_makers makers;
+    int64_t ran_ns, judged_ns, wrote_ns; /* where the time went */
 };
 
 static bool stopped(const struct op_replay *j)
@@ -152,6 +154,7 @@ static int take_op(struct op_replay *j, struct td_error *err)
 static int run_batch(struct op_replay *j, struct td_error *err)
 {
     const size_t part = (size_t)td_memory_max() / 8, most = part < BATCH_BYTES ? part : BATCH_BYTES;
+    const int64_t began_ns = td_clock_mono_ns();
     size_t bytes = 0;
     int rc = TD_OK;
 
@@ -162,6 +165,7 @@ static int run_batch(struct op_replay *j, struct td_error *err)
         td_op_pace_ran(&j->pace, &j->items[j->n - 1]);
         j->run.ran++;
     }
+    j->ran_ns += td_clock_mono_ns() - began_ns;
     return rc > 0 ? TD_EIO : rc;
 }
 
@@ -173,15 +177,34 @@ static void on_judged(void *ctx, int n)
     td_op_run_show_progress(&j->run);
 }
 
+static int judge_batch(struct op_replay *j, struct td_error *err)
+{
+    const int64_t began_ns = td_clock_mono_ns();
+    double products = 0;
+    int i, rc;
+
+    for (i = 0; i < j->n; i++)
+        products += (double)td_op_attr(&j->items[i].call, "m", 0) * (double)td_op_attr(&j->items[i].call, "n", 0) *
+                    (double)td_op_attr(&j->items[i].call, "k", 0);
+    td_reference_makers_expect(&j->makers, products);
+    rc = td_op_judge_batch(j->items, j->n, &j->makers, choose_threads(), on_judged, j, err);
+    if (j->run.has_baseline && j->run.opt->op_timing)
+        td_reference_makers_settle(&j->makers);
+    j->judged_ns += td_clock_mono_ns() - began_ns;
+    return rc;
+}
+
 /* rc: of the run; what ran before it failed is released, too. */
 static int finish_batch(struct op_replay *j, int rc, struct td_error *err)
 {
     const int64_t began_ns = td_clock_mono_ns();
+    int64_t wrote_ns;
     int i;
 
     snprintf(j->run.now, sizeof j->run.now, "judging against the reference");
     if (!rc)
-        rc = td_op_judge_batch(j->items, j->n, choose_threads(), on_judged, j, err);
+        rc = judge_batch(j, err);
+    wrote_ns = td_clock_mono_ns();
     for (i = 0; i < j->n; i++) {
         struct td_op_item *it = &j->items[i];
 
@@ -190,6 +213,7 @@ static int finish_batch(struct op_replay *j, int rc, struct td_error *err)
         td_op_loader_put(j->run.loader, &it->hold);
         td_op_item_release(it);
     }
+    j->wrote_ns += td_clock_mono_ns() - wrote_ns;
     if (rc)
         return rc;
     td_op_pace_judged(&j->pace, &j->run, j->items, j->n, td_clock_mono_ns() - began_ns);
@@ -352,6 +376,8 @@ static int run_all(struct op_replay *j, struct td_error *err)
     else
         rc = replay_as_planned(j, j->run.list.not_sampled ? "max-ops" : "all", 0, err);
     td_progress_done(&j->run.progress);
+    td_log(TD_LOG_INFO, "replay", "%lld ops: %.2f s reading and running builds, %.2f s judging, %.2f s writing", (long long)*done,
+           (double)j->ran_ns / TD_NS_PER_S, (double)j->judged_ns / TD_NS_PER_S, (double)j->wrote_ns / TD_NS_PER_S);
     if (!rc && stopped(j)) {
         j->run.stats->interrupted = true;
         td_writer_count(j->w, "ops.dropped.interrupted", j->total - *done, 0);
@@ -409,7 +435,11 @@ int td_op_replay(struct td_fixture *fx, struct td_writer *w, const struct td_rep
     if (!rc && j.total)
         rc = open_builds(opt, j.run.builds, stats, err);
     if (!rc && j.total)
+        rc = td_reference_makers_open(&j.makers, opt->reference, err);
+    if (!rc && j.total)
         rc = run_all(&j, err);
+    td_reference_makers_words(&j.makers, stats->references, sizeof stats->references);
+    td_reference_makers_close(&j.makers);
     td_op_rows_finish(&j.rows);
     stats->children = j.run.builds ? j.run.builds->candidate.starts : 0;
     stats->seconds = (double)(td_clock_mono_ns() - start) / TD_NS_PER_S;

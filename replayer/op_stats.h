@@ -18,6 +18,7 @@ struct td_op_replay_stats {
     bool came_to_run;                  /* an op of the candidate came to its kernel */
     char refusal[480];                 /* why the first op did not; "" */
     double seconds;
+    char references[640];              /* who computed the references; "": the CPU, and nothing is to be said */
     char provider[32], build[256], baseline_provider[32], baseline_build[256];
     bool interrupted;
 };

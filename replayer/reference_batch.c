@@ -75,9 +75,24 @@ static int stack_rows(const struct td_op_call *const *ops, int n, struct td_op_c
     return TD_OK;
 }
 
-int td_reference_batch_compute(const struct td_op_kind *kind, const struct td_op_call *const *ops,
-                               int n, const char *rounding, struct td_op_ref *refs,
-                               struct td_op_ref *all, bool *joined, struct td_error *err)
+static int compute(struct td_reference_makers *makers, const struct td_op_kind *kind, const struct td_op_call *op, int n,
+                   uint64_t weights, struct td_op_ref *ref, struct td_error *err)
+{
+    struct td_error not_there = {0};
+    int rc = makers->gpu ? td_reference_gpu_compute(makers->gpu, op, weights, ref, &not_there) : TD_EUNSUPPORTED;
+
+    if (rc != TD_EUNSUPPORTED) {
+        atomic_fetch_add(&makers->by_gpu, n);
+        return rc ? td_fail(err, rc, "%s", not_there.msg) : rc;
+    }
+    atomic_fetch_add(&makers->by_cpu, n);
+    return kind->reference(op, ref, err);
+}
+
+int td_reference_batch_compute(struct td_reference_makers *makers, const struct td_op_kind *kind,
+                               const struct td_op_call *const *ops, int n, uint64_t weights,
+                               const char *rounding, struct td_op_ref *refs, struct td_op_ref *all,
+                               bool *joined, struct td_error *err)
 {
     struct td_op_call stacked = *ops[0];
     void *memory = NULL;
@@ -89,7 +104,7 @@ int td_reference_batch_compute(const struct td_op_kind *kind, const struct td_op
         rc = stack_rows(ops, n, &stacked, &memory, err);
     snprintf(stacked.act_rounding, sizeof stacked.act_rounding, "%s", rounding);
     if (!rc)
-        rc = kind->reference(&stacked, *joined ? all : &refs[0], err);
+        rc = compute(makers, kind, &stacked, n, weights, *joined ? all : &refs[0], err);
     if (!*joined)
         return rc;
     free(memory);

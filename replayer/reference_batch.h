@@ -8,6 +8,7 @@
 #define TD_REPLAYER_REFERENCE_BATCH_H
 
 #include "kernels/ops/op_kind.h"
+#include "replayer/reference_choice.h"
 
 /* A pass over the weights takes so many rows (product_ref.c); and what the results of a batch take on
  * each thread is bounded: three doubles for each. */
@@ -19,13 +20,16 @@
 bool td_reference_batch_fits(const struct td_op_call *first, const struct td_op_call *next);
 
 /* Compute the references of n ops, each of which fits below the first.
+ *   makers   : what the GPU cannot compute, or cannot any more, the CPU does
+ *   weights  : of all these ops (td_op_weights_key)
  *   rounding : activation rounding of R1
  *   refs     : [n], filled
  *   all      : owns the memory of all refs when *joined; else refs[0] does. td_op_ref_release()
  *              takes the owner.
- * Errors are those of kind->reference, or TD_ENOMEM. */
-int td_reference_batch_compute(const struct td_op_kind *kind, const struct td_op_call *const *ops,
-                               int n, const char *rounding, struct td_op_ref *refs,
-                               struct td_op_ref *all, bool *joined, struct td_error *err);
+ * Errors are those of kind->reference, or TD_ENOMEM, or TD_ECORRUPT: the GPU computed it wrong. */
+int td_reference_batch_compute(struct td_reference_makers *makers, const struct td_op_kind *kind,
+                               const struct td_op_call *const *ops, int n, uint64_t weights,
+                               const char *rounding, struct td_op_ref *refs, struct td_op_ref *all,
+                               bool *joined, struct td_error *err);
 
 #endif

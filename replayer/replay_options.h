@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include "common/args.h"
+#include "replayer/reference_choice.h"
 
 /* One part of several: 2/8 has the numbers with number % 8 == 1; {1, 1} has all of them. */
 struct td_shard { int64_t index, of; };
@@ -34,6 +35,7 @@ struct td_replay_options {
     struct td_arg_list allow_paths;      /* requests to these are sent, too (allowed_requests.h) */
     struct td_shard shard;
     bool guard;
+    enum td_reference_choice reference;
     bool op_timing;                      /* time ops in both builds, when there are two */
     bool scores;                         /* have the server score the recorded answers, if the
                                             recording has scores */

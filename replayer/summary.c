@@ -177,6 +177,8 @@ static void print_ops(const struct td_replay_options *opt, const struct td_fixtu
     if (opt->baseline_build)
         printf("baseline  %s %s%s%s\n", o->baseline_provider, opt->baseline_build,
                o->baseline_build[0] ? ": " : "", o->baseline_build);
+    if (o->references[0])
+        printf("reference %s\n", o->references);
     print_heading(&layout);
     for (i = 0; i < o->n_rows; i++) {
         first = print_op_row(&o->rows[i], &layout, first);

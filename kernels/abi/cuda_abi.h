@@ -57,6 +57,7 @@ enum td_cuda_device_attribute {
     TD_CUDA_DEV_MAX_SHARED_PER_BLOCK = 8,
     TD_CUDA_DEV_WARP_SIZE = 10,
     TD_CUDA_DEV_MULTIPROCESSOR_COUNT = 16,
+    TD_CUDA_DEV_COMPUTE_MODE = 20,     /* 0: any number of processes */
     TD_CUDA_DEV_PCI_BUS_ID = 33,
     TD_CUDA_DEV_PCI_DEVICE_ID = 34,
     TD_CUDA_DEV_L2_CACHE_SIZE = 38,
@@ -189,6 +190,11 @@ enum { TD_CUDA_GRAPH_UPLOAD = 2, TD_CUDA_GRAPH_DEVICE_LAUNCH = 4 };
     X(cuFuncSetAttribute, func_set_attribute, (void *function, int attribute, int value))
 
 #define TD_CUDA_NEEDED(X) TD_CUDA_SHARED(X) TD_CUDA_OWN(X)
+
+/* Pages that the device copies from and to by itself. The members are NULL where a library lacks them. */
+#define TD_CUDA_PINNING(X) \
+    X(cuMemHostRegister_v2, host_register, (void *p, size_t bytes, unsigned flags)) \
+    X(cuMemHostUnregister, host_unregister, (void *p))
 
 /* Virtual memory, since CUDA 10.2. The members are NULL with an older driver. */
 #define TD_CUDA_MAPPING(X) \

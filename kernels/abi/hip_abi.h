@@ -110,6 +110,11 @@ struct td_hip_config {                 /* HIP_LAUNCH_CONFIG, since HIP 6.5 */
 #define TD_HIP_OWN_OPTIONAL(X) \
     X(hipGetDevicePropertiesR0600, get_properties_r0600, (void *properties, int device))
 
+/* The same members with the same arguments as TD_CUDA_PINNING. */
+#define TD_HIP_PINNING(X) \
+    X(hipHostRegister, host_register, (void *p, size_t bytes, unsigned flags)) \
+    X(hipHostUnregister, host_unregister, (void *p))
+
 /* Virtual memory: the same members with the same arguments as TD_CUDA_MAPPING. */
 #define TD_HIP_MAPPING(X) \
     X(hipMemAddressReserve, address_reserve, (uint64_t *address, size_t bytes, \

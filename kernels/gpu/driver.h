@@ -23,6 +23,7 @@ struct td_gpu_facts {
     uint32_t grid_max[3], threads_max;
     size_t l2_bytes;
     int multiprocessors;
+    bool one_process;              /* the device is set to serve a single process (NVIDIA's compute mode) */
     char ptx_off[96];              /* why PTX is compiled in every process; "": it is cached */
 };
 
@@ -55,6 +56,9 @@ struct td_gpu_driver {
      * this driver has no guards. */
     int (*alloc)(void *device, size_t bytes, size_t align, bool guard, struct td_gpu_memory *out, struct td_error *err);
     void (*free)(void *device, struct td_gpu_memory *m); /* all zero: nothing to free */
+    /* Pin memory of this process, so that copies of it are faster. False: this driver cannot. */
+    bool (*pin)(void *device, void *memory, size_t bytes);
+    void (*unpin)(void *device, void *memory);
     int (*copy_in)(void *device, uint64_t to, const void *from, size_t bytes, struct td_error *err);
     int (*copy_out)(void *device, void *to, uint64_t from, size_t bytes, struct td_error *err);
     int (*set)(void *device, uint64_t to, uint8_t value, size_t bytes, struct td_error *err);

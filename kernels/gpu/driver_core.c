@@ -208,6 +208,20 @@ int td_gpu_core_copy_out(void *device, void *to, uint64_t from, size_t bytes, st
     return rc || !bytes ? rc : td_gpu_core_check(c, c->copy_to_host(to, from, bytes), err, "cannot copy from the GPU");
 }
 
+bool td_gpu_core_pin(void *device, void *memory, size_t bytes)
+{
+    struct td_gpu_core *c = device;
+
+    return c->host_register && c->host_unregister && !c->host_register(memory, bytes, 0);
+}
+
+void td_gpu_core_unpin(void *device, void *memory)
+{
+    struct td_gpu_core *c = device;
+
+    c->host_unregister(memory);
+}
+
 int td_gpu_core_set(void *device, uint64_t to, uint8_t value, size_t bytes, struct td_error *err)
 {
     struct td_gpu_core *c = device;

@@ -19,6 +19,7 @@ struct td_gpu_core {               /* first member of a driver's device */
 #define TD_GPU_CORE_MEMBER(name, member, args) int (*member) args;
     TD_CUDA_SHARED(TD_GPU_CORE_MEMBER)
     TD_CUDA_MAPPING(TD_GPU_CORE_MEMBER) /* NULL: the library has no such function */
+    TD_CUDA_PINNING(TD_GPU_CORE_MEMBER) /* likewise */
 #undef TD_GPU_CORE_MEMBER
     int device;
     void *stream, *events[2];
@@ -51,12 +52,15 @@ int td_gpu_core_load(void *device, const void *image, void **module, struct td_e
 void td_gpu_core_unload(void *device, void *module);
 int td_gpu_core_function(void *device, void *module, const char *symbol, struct td_gpu_function *f, struct td_error *err);
 int td_gpu_core_wait(void *device, struct td_error *err);
+bool td_gpu_core_pin(void *device, void *memory, size_t bytes);
+void td_gpu_core_unpin(void *device, void *memory);
 void *td_gpu_core_stream(void *device);
 int td_gpu_core_mark(void *device, int which, struct td_error *err);
 int td_gpu_core_elapsed(void *device, int64_t *ns, struct td_error *err);
 
 #define TD_GPU_CORE_TABLE                                                                          \
     .is_dead = td_gpu_core_is_dead, .alloc = td_gpu_core_alloc, .free = td_gpu_core_free,          \
+    .pin = td_gpu_core_pin, .unpin = td_gpu_core_unpin,                                            \
     .copy_in = td_gpu_core_copy_in, .copy_out = td_gpu_core_copy_out, .set = td_gpu_core_set,      \
     .load = td_gpu_core_load, .unload = td_gpu_core_unload, .wait = td_gpu_core_wait,              \
     .stream = td_gpu_core_stream, .mark = td_gpu_core_mark, .elapsed = td_gpu_core_elapsed

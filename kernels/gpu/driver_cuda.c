@@ -56,6 +56,7 @@ static int find_functions(struct cuda *c, struct td_error *err)
     TD_CUDA_SHARED(SHARED)
     TD_CUDA_OWN(OWN)
     TD_CUDA_MAPPING(MAPPING)
+    TD_CUDA_PINNING(MAPPING)
     TD_GPU_CORE_FIND(core, "cuFuncGetParamInfo", c->func_get_param_info);
 #undef MAPPING
 #undef OWN
@@ -86,6 +87,7 @@ static void read_facts(struct td_gpu_core *c, struct td_gpu_facts *f)
         f->grid_max[i] = (uint32_t)td_gpu_core_attribute(c, TD_CUDA_DEV_MAX_GRID_DIM_X + i);
     f->threads_max = (uint32_t)td_gpu_core_attribute(c, TD_CUDA_DEV_MAX_THREADS_PER_BLOCK);
     f->l2_bytes = (size_t)td_gpu_core_attribute(c, TD_CUDA_DEV_L2_CACHE_SIZE);
+    f->one_process = td_gpu_core_attribute(c, TD_CUDA_DEV_COMPUTE_MODE) != 0;
     f->multiprocessors = td_gpu_core_attribute(c, TD_CUDA_DEV_MULTIPROCESSOR_COUNT);
 }
 

@@ -1,14 +1,9 @@
 /* gemm_kind.c - ops of kind "gemm": their check and their right answer.
- * SPDX-License-Identifier: Apache-2.0
- *
- * The sums are made by blocks (product_ref.h). */
+ * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "kernels/ops/gemm_op.h"
-#include "kernels/ops/op_check.h"
+#include "kernels/ops/gemm_ref.h"
 #include "kernels/ops/op_kind.h"
-#include "kernels/ops/product_share.h"
-#include "model/ggml_blocks.h"
 
 static int check_gemm(const struct td_op_call *op, struct td_error *err)
 {
@@ -17,53 +12,13 @@ static int check_gemm(const struct td_op_call *op, struct td_error *err)
     return td_gemm_of(op, &x, err);
 }
 
-/* From element j of row i on. */
-static const unsigned char *place(const unsigned char *rows, enum td_dtype dtype, int64_t ld, int64_t i, int64_t j)
-{
-    return rows + (size_t)(i * ld + j) * td_dtype_size(dtype);
-}
-
-static void read_row(const void *ctx, int64_t i, int64_t k0, int64_t kn, double *stored, double *rounded)
-{
-    const struct td_gemm *x = ctx;
-
-    (void)rounded;
-    td_ggml_split_row(x->a_dtype, place(x->a, x->a_dtype, x->lda, i, k0), kn, stored, NULL);
-}
-
-static void read_weights(const void *ctx, const struct td_product_part *p, double *stored, double *rounded)
-{
-    const struct td_gemm *x = ctx;
-    double line[TD_PRODUCT_DEPTH];
-
-    (void)rounded;
-    for (int64_t i = 0; i < p->cols; i++) {
-        td_ggml_split_row(x->w_dtype, place(x->w, x->w_dtype, x->ldw, p->n0 + i, p->k0), p->kn, line, NULL);
-        for (int64_t j = 0; j < p->kn; j++)
-            stored[TD_PRODUCT_AT(p->kn, j, i)] = line[j];
-    }
-}
-
 static int compute_gemm_reference(const struct td_op_call *op, struct td_op_ref *ref, struct td_error *err)
 {
     struct td_gemm x;
-    int rc;
+    const int rc = td_gemm_of(op, &x, err);
 
     memset(ref, 0, sizeof *ref);
-    if ((rc = td_gemm_of(op, &x, err)) || (rc = td_op_ref_new(ref, x.m, x.n, x.k, false, err)))
-        return rc;
-    if ((!x.bias_after || !(rc = td_op_ref_new_slack(ref, err))) &&
-        (rc = td_product_run(&(struct td_product){.m = x.m, .n = x.n, .k = x.k, .row = read_row, .weights = read_weights, .ctx = &x,
-                                                  .r0 = ref->r0, .mag = ref->mag})))
-        td_fail(err, rc, "gemm: out of memory for the reference");
-    if (rc) {
-        td_op_ref_release(ref);
-        return rc;
-    }
-    if (x.bias_after)
-        td_op_ref_allow_rounding(ref, x.c_dtype);
-    td_op_ref_add_bias(ref, x.bias);
-    return 0;
+    return rc ? rc : td_gemm_ref(&x, ref, err);
 }
 
 const struct td_op_kind td_gemm_kind = {"gemm", check_gemm, compute_gemm_reference};

@@ -21,5 +21,8 @@ void td_gptq_op_columns(const struct td_gptq_op *x, int64_t n0, int64_t cols, do
                         double *rounded);
 /* Fill *ref, which the caller releases, for any op (gptq_product_ref.c, by blocks). TD_ENOMEM, TD_ELIMIT. */
 int td_gptq_op_ref(const struct td_gptq_op *x, struct td_op_ref *ref, struct td_error *err);
+/* Its two ends, for who computes the sums r0, r1 and mag elsewhere: memory for them; then the bias. */
+int td_gptq_op_ref_new(const struct td_gptq_op *x, struct td_op_ref *ref, struct td_error *err);
+void td_gptq_op_ref_finish(const struct td_gptq_op *x, struct td_op_ref *ref);
 
 #endif

@@ -152,26 +152,39 @@ static int make_form(const struct td_gptq_op *x, struct form *f, struct td_error
     return 0;
 }
 
+int td_gptq_op_ref_new(const struct td_gptq_op *x, struct td_op_ref *ref, struct td_error *err)
+{
+    int rc = td_op_ref_new(ref, x->m, x->n, x->k, x->rounding != TD_GPTQ_NONE, err);
+
+    if (!rc && x->bias_after && (rc = td_op_ref_new_slack(ref, err)))
+        td_op_ref_release(ref);
+    return rc;
+}
+
+void td_gptq_op_ref_finish(const struct td_gptq_op *x, struct td_op_ref *ref)
+{
+    if (x->bias_after)
+        td_op_ref_allow_rounding(ref, x->dtype);
+    td_op_ref_add_bias(ref, x->bias);
+}
+
 int td_gptq_op_ref(const struct td_gptq_op *x, struct td_op_ref *ref, struct td_error *err)
 {
     struct form f = {0};
-    int rc = td_op_ref_new(ref, x->m, x->n, x->k, x->rounding != TD_GPTQ_NONE, err);
+    int rc = td_gptq_op_ref_new(x, ref, err);
 
     if (rc)
         return rc;
-    if ((!x->bias_after || !(rc = td_op_ref_new_slack(ref, err))) && !(rc = make_form(x, &f, err)) &&
+    if (!(rc = make_form(x, &f, err)) &&
         (rc = td_product_run(&(struct td_product){x->m, x->n, x->k, read_row, read_weights, &f, x->rounding == TD_GPTQ_UINT8_TOKEN,
                                                   td_gptq_rounds_weights(x->rounding), ref->r0, ref->r1, ref->mag})))
         td_fail(err, rc, "gptq_gemm: out of memory for the reference");
     free(f.scale);
     free(f.zero);
     free(f.row);
-    if (rc) {
+    if (rc)
         td_op_ref_release(ref);
-        return rc;
-    }
-    if (x->bias_after)
-        td_op_ref_allow_rounding(ref, x->dtype);
-    td_op_ref_add_bias(ref, x->bias);
-    return 0;
+    else
+        td_gptq_op_ref_finish(x, ref);
+    return rc;
 }

@@ -30,6 +30,7 @@ kernels/scaled_mm: kernels/ops
 kernels/moe_scaled_mm: kernels/ops
 kernels/gptq_gemm: common kernels kernels/abi kernels/simt
 kernels/gpu: common model kernels/abi kernels/adapters kernels/gpucode kernels/gptq_gemm kernels/ops
+kernels/reference: common kernels kernels/gpu kernels/ops kernels/simt
 kernels/providers: common model kernels/abi kernels/adapters kernels/gpucode kernels/gptq_gemm kernels/gpu kernels/ops kernels/simt
 recorder/tap/core: common/desc kernels/abi
 recorder/tap: common/desc recorder/tap/* kernels/abi kernels/adapters kernels/gpucode
@@ -38,7 +39,7 @@ recorder/tap/cuda: recorder/tap/core recorder/tap/gpu kernels kernels/abi kernel
 recorder/tap/hip: recorder/tap/core recorder/tap/cuda recorder/tap/gpu kernels kernels/abi kernels/adapters kernels/gpucode
 recorder/tap_client: common common/desc format model model/identify recorder/tap/core kernels/gpucode
 recorder: common format wire model kernels/adapters recorder/tap_client
-replayer: common common/desc format wire model kernels/adapters kernels/gpucode kernels/ops kernels/providers
+replayer: common common/desc format wire model kernels/adapters kernels/gpucode kernels/ops kernels/providers kernels/reference
 report: common
 differ: common common/desc report format wire
 fixture: common common/desc format report wire

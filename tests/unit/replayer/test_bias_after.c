@@ -201,12 +201,13 @@ static void ops_of_one_weight_are_joined(void **state)
     const struct td_op_call *list[2];
     struct td_op_ref refs[2], all, alone;
     struct op_case t;
+    struct td_reference_makers cpu = {0};
     bool joined;
 
     (void)state;
     case_gptq(&t, &f, 5, 32, 128, 0, true);
     list[0] = list[1] = &t.op;
-    assert_int_equal(td_reference_batch_compute(kind, list, 2, f.rounding, refs, &all, &joined, NULL), 0);
+    assert_int_equal(td_reference_batch_compute(&cpu, kind, list, 2, 1, f.rounding, refs, &all, &joined, NULL), 0);
     assert_int_equal(kind->reference(&t.op, &alone, NULL), 0);
     for (int i = 0; i < 2; i++)
         assert_memory_equal(refs[i].slack, alone.slack, 5 * 32 * sizeof *alone.slack);

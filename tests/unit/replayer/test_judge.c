@@ -333,6 +333,7 @@ static void joined_references_are_the_same(void **state)
     struct td_op_call ops[3];
     const struct td_op_call *list[3];
     struct td_op_ref refs[3], whole, alone;
+    struct td_reference_makers cpu = {0};
     bool joined;
     int i;
 
@@ -344,7 +345,7 @@ static void joined_references_are_the_same(void **state)
         list[i] = &ops[i];
         assert_true(td_reference_batch_fits(&ops[0], &ops[i]));
     }
-    assert_int_equal(td_reference_batch_compute(kind, list, 3, "none", refs, &whole, &joined, NULL),
+    assert_int_equal(td_reference_batch_compute(&cpu, kind, list, 3, 1, "none", refs, &whole, &joined, NULL),
                      0);
     assert_true(joined);
     for (i = 0; i < 3; i++) {
@@ -381,6 +382,7 @@ static void joined_products_of_blocks_are_the_same(void **state)
     struct op_case t[3];
     const struct td_op_call *list[3];
     struct td_op_ref refs[3], whole, alone;
+    struct td_reference_makers cpu = {0};
     bool joined;
     int i;
 
@@ -391,7 +393,7 @@ static void joined_products_of_blocks_are_the_same(void **state)
         t[i].op.in[1] = t[0].op.in[1];
         assert_true(td_reference_batch_fits(&t[0].op, &t[i].op));
     }
-    assert_int_equal(td_reference_batch_compute(kind, list, 3, "q8_1", refs, &whole, &joined, NULL),
+    assert_int_equal(td_reference_batch_compute(&cpu, kind, list, 3, 1, "q8_1", refs, &whole, &joined, NULL),
                      0);
     assert_true(joined);
     for (i = 0; i < 3; i++) {

@@ -1,0 +1,94 @@
+/* reference_choice.c - which device computes the references of a replay.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "replayer/reference_choice.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/fs.h"
+
+#define WORTH_A_GPU 2e10 /* products: a CPU takes seconds; to open a GPU takes about one */
+
+int td_reference_choice_parse(const char *text, enum td_reference_choice *out, struct td_error *err)
+{
+    static const char *const names[] = {"auto", "cpu", "gpu"};
+
+    for (int i = 0; i < 3; i++)
+        if (!strcmp(text, names[i])) {
+            *out = (enum td_reference_choice)i;
+            return TD_OK;
+        }
+    return td_fail(err, TD_EINVAL, "--reference: \"%s\" is none of auto, cpu, gpu", text);
+}
+
+/* The folder of libraries, beside that of programs. */
+static const char *code_folder(void)
+{
+    static char folder[4096];
+    char self[4000];
+
+    if (td_fs_self_dir(self, sizeof self, NULL))
+        return NULL;
+    snprintf(folder, sizeof folder, "%s/../lib", self);
+    return folder;
+}
+
+static void start_gpu(struct td_reference_makers *makers)
+{
+    const char *folder = code_folder();
+
+    makers->is_chosen = true;
+    makers->gpu = folder ? td_reference_gpu_start(folder) : NULL;
+}
+
+int td_reference_makers_open(struct td_reference_makers *makers, enum td_reference_choice choice, struct td_error *err)
+{
+    char words[600] = "its thread cannot be started";
+
+    memset(makers, 0, sizeof *makers);
+    makers->is_chosen = choice == TD_REFERENCE_CPU;
+    if (choice != TD_REFERENCE_GPU)
+        return TD_OK;
+    start_gpu(makers);
+    if (makers->gpu && td_reference_gpu_state(makers->gpu, true, words, sizeof words) == TD_REFERENCE_READY)
+        return TD_OK;
+    td_reference_makers_close(makers);
+    return td_fail(err, TD_EINVAL, "--reference gpu: %s", words);
+}
+
+void td_reference_makers_expect(struct td_reference_makers *makers, double products)
+{
+    makers->expected += products;
+    if (!makers->is_chosen && makers->expected >= WORTH_A_GPU)
+        start_gpu(makers);
+}
+
+void td_reference_makers_settle(struct td_reference_makers *makers)
+{
+    char words[8];
+
+    if (makers->gpu)
+        td_reference_gpu_state(makers->gpu, true, words, sizeof words);
+}
+
+void td_reference_makers_words(struct td_reference_makers *makers, char *text, size_t size)
+{
+    const long long gpu = atomic_load(&makers->by_gpu), all = gpu + atomic_load(&makers->by_cpu);
+    char words[600];
+    enum td_reference_state state;
+
+    text[0] = '\0';
+    if (!makers->gpu)
+        return;
+    state = td_reference_gpu_state(makers->gpu, false, words, sizeof words);
+    if (state == TD_REFERENCE_LOST)
+        snprintf(text, size, "the GPU was lost: %.300s; it computed %lld of %lld references, the CPU the others", words, gpu, all);
+    else if (gpu)
+        snprintf(text, size, "%.200s computed %lld of %lld references%s", words, gpu, all, gpu < all ? ", the CPU the others" : "");
+}
+
+void td_reference_makers_close(struct td_reference_makers *makers)
+{
+    td_reference_gpu_stop(makers->gpu);
+    makers->gpu = NULL;
+}

@@ -1,0 +1,38 @@
+/* reference_choice.h - which device computes the references of a replay (--reference).
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_REPLAYER_REFERENCE_CHOICE_H
+#define TD_REPLAYER_REFERENCE_CHOICE_H
+
+#include <stdatomic.h>
+
+#include "kernels/reference/reference_gpu.h"
+
+enum td_reference_choice {
+    TD_REFERENCE_AUTO,             /* the GPU where there is one and enough to compute, else the CPU */
+    TD_REFERENCE_CPU,
+    TD_REFERENCE_GPU               /* without one the replay fails */
+};
+
+/* Who computes references, and how many ops each did. All zero: the CPU alone, until expect() says more. */
+struct td_reference_makers {
+    struct td_reference_gpu *gpu;  /* NULL: the CPU alone */
+    atomic_llong by_gpu, by_cpu;
+    double expected;               /* products of A and W so far */
+    bool is_chosen;                /* whether there is a GPU to be used is settled */
+};
+
+/* Read "auto", "cpu", "gpu". TD_EINVAL. */
+int td_reference_choice_parse(const char *text, enum td_reference_choice *out, struct td_error *err);
+
+/* Fill *makers. TD_EINVAL: a GPU is asked for, and there is none. */
+int td_reference_makers_open(struct td_reference_makers *makers, enum td_reference_choice choice, struct td_error *err);
+/* So many products of A and W are to be computed next. Once it is worth it, a GPU is opened beside that. */
+void td_reference_makers_expect(struct td_reference_makers *makers, double products);
+/* Wait for a GPU that is being opened, since nothing may be busy from now on. */
+void td_reference_makers_settle(struct td_reference_makers *makers);
+/* Who computed how many, in one sentence without a point; "": no GPU was there, and none was asked
+ * for. text : [size] */
+void td_reference_makers_words(struct td_reference_makers *makers, char *text, size_t size);
+void td_reference_makers_close(struct td_reference_makers *makers);
+
+#endif
