@@ -91,6 +91,14 @@
 #define TD_REPLAY_REFERENCE(type, value)                                                           \
     {"reference", 0, type, value, "WHERE",                                                         \
      "where the right answers are computed: cpu, gpu, auto (default: a GPU if there is one)", 0, 0}
+#define TD_REPLAY_CACHE(value)                                                                     \
+    {"cache", 0, TD_ARG_STR, value, "DIR|off",                                                     \
+     "where references are kept for the next run (default: tapedeck/references in the folder for "  \
+     "caches, $XDG_CACHE_HOME or ~/.cache)",                                                        \
+     0, 0}
+#define TD_REPLAY_CACHE_SIZE(value)                                                                \
+    {"cache-size", 0, TD_ARG_STR, value, "SIZE",                                                   \
+     "what they may take; what was used longest ago goes (default 4G)", 0, 0}
 #define TD_REPLAY_DEADLINE(type, value)                                                            \
     {"deadline", 0, type, value, "S",                                                              \
      "longest run of an op before it counts as hung (default 20)", 0.05, 86400}

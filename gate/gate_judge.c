@@ -152,6 +152,8 @@ static int replay(const struct td_gate_options *o, const char *fixture, const ch
         td_command_opt(&c, "--max-ops", o->max_ops);
         td_command_opt(&c, "--time", o->time ? o->time : o->plan ? NULL : TIME);
         td_command_opt(&c, "--plan", o->plan);
+        td_command_opt(&c, "--cache", o->cache);
+        td_command_opt(&c, "--cache-size", o->cache_size);
         td_command_opt(&c, "--op-repeat", o->op_repeat);
         td_command_opt(&c, "--deadline", o->deadline);
         td_command_opt(&c, "--reference", o->reference);

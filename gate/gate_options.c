@@ -72,6 +72,8 @@ static const struct td_arg OPTIONS[] = {
     TD_REPLAY_MAX_OPS(TD_ARG_STR, &given.max_ops),
     TD_REPLAY_TIME(&given.time),
     TD_REPLAY_PLAN(&given.plan),
+    TD_REPLAY_CACHE(&given.cache),
+    TD_REPLAY_CACHE_SIZE(&given.cache_size),
     TD_REPLAY_OP_REPEAT(TD_ARG_STR, &given.op_repeat, 0),
     TD_REPLAY_REFERENCE(TD_ARG_STR, &given.reference),
     TD_REPLAY_DEADLINE(TD_ARG_STR, &given.deadline),

@@ -22,6 +22,7 @@ struct td_gate_options {
     struct td_arg_list header_files;              /* those of -H @FILE */
     struct td_arg_list calibrate, headers, show_headers, redact_headers, allow_paths, only, build_env, baseline_env;
     const char *timing, *repeat, *api, *timeout, *max_ops, *op_repeat, *deadline, *time, *plan, *reference;
+    const char *cache, *cache_size;
     int64_t rounds;
     int64_t max_body_mib;                         /* 0: not given */
     int64_t wait;                                 /* 0: no; TD_ARG_ALONE; seconds */

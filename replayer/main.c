@@ -306,7 +306,7 @@ static int run_command_line(int argc, char **argv)
         {NULL, NULL},
     };
     const char *shard = NULL, *timing = "asap", *guard = "on", *op_timing = "on",
-               *scores = "on", *reference = "auto", *time = "all", *kernels = NULL;
+               *scores = "on", *reference = "auto", *time = "all", *cache_size = "4G", *kernels = NULL;
     const struct td_arg table[] = {
         {"out", 'o', TD_ARG_STR, &o.output, "DIR",
          "the fixture to write (default: fixtures/replay-MODEL-TIME)", 0, 0},
@@ -342,6 +342,8 @@ static int run_command_line(int argc, char **argv)
         TD_REPLAY_MAX_OPS(TD_ARG_I64, &o.max_ops),
         TD_REPLAY_TIME(&time),
         TD_REPLAY_PLAN(&o.plan),
+        TD_REPLAY_CACHE(&o.cache),
+        TD_REPLAY_CACHE_SIZE(&cache_size),
         TD_REPLAY_CHECKPOINT(TD_ARG_STR, &o.checkpoint),
         {"guard", 0, TD_ARG_STR, &guard, "on|off",
          "catch accesses beyond a tensor's end by a forbidden page (default on)", 0, 0},
@@ -391,6 +393,8 @@ static int run_command_line(int argc, char **argv)
         rc = check_options(&o, shard, timing, guard, op_timing, scores, reference, &err);
     if (!rc)
         rc = check_plan(&o, time, &err);
+    if (!rc)
+        rc = td_cache_size_parse(cache_size, &o.cache_bytes, &err);
     rows = o.ops_variable;
     if (!rc && kernels)
         rc = check_listing(&o, &args, &err);

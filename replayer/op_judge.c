@@ -131,6 +131,7 @@ struct batch {
     struct td_op_item *items;
     struct td_reference_makers *makers;
     struct work *works; int n_works;
+    struct td_ref_cache *cache;
     atomic_int next, done;         /* work that is taken next; items judged */
     atomic_int unfinished;         /* works */
     td_op_judged_fn *tell; void *ctx;
@@ -156,29 +157,60 @@ static bool has_same_roundings(const struct td_op_item *a, const struct td_op_it
 /* The references of a work's items, by one activation rounding. */
 struct side_refs {
     const char *rounding;
-    struct td_op_ref refs[MAX_JOINED], all; /* as td_reference_batch_compute() */
-    bool joined;
+    struct td_op_ref refs[MAX_JOINED];
+    bool found[MAX_JOINED];         /* in the cache: these own their memory */
+    struct td_op_ref all; bool joined; int n_computed; /* as td_reference_batch_compute() */
     int rc;
     struct td_error err;
 };
 
-static void compute_refs(struct td_reference_makers *makers, const struct td_op_kind *kind,
-                         struct td_op_item *items, const struct work *w, struct side_refs *s)
+/* Compute the references that were not found.
+ *   which : [n] their places in s->refs */
+static void compute_refs(const struct batch *b, const struct td_op_kind *kind, uint64_t weights, const struct td_op_call *const *calls,
+                         const int *which, int n, struct side_refs *s)
 {
-    const struct td_op_call *calls[MAX_JOINED];
+    struct td_op_ref refs[MAX_JOINED];
     int i;
 
-    for (i = 0; i < w->n; i++)
-        calls[i] = &items[w->first + i].call;
-    s->rc = kind ? td_reference_batch_compute(makers, kind, calls, w->n, items[w->first].weights, s->rounding, s->refs, &s->all,
-                                              &s->joined, &s->err)
+    s->rc = kind ? td_reference_batch_compute(b->makers, kind, calls, n, weights, s->rounding, refs, &s->all, &s->joined, &s->err)
                  : td_fail(&s->err, TD_EUNSUPPORTED, "no reference");
+    if (s->rc)
+        return;
+    s->n_computed = n;
+    td_ref_cache_round(s->joined ? &s->all : &refs[0]);
+    for (i = 0; i < n; i++)
+        s->refs[which[i]] = refs[i];
 }
 
-static void release_refs(struct side_refs *s)
+static void find_refs(const struct batch *b, const struct td_op_kind *kind, const struct work *w, struct side_refs *s)
 {
-    if (!s->rc)
-        td_op_ref_release(s->joined ? &s->all : &s->refs[0]);
+    const struct td_op_call *calls[MAX_JOINED];
+    int which[MAX_JOINED], i, n = 0;
+
+    for (i = 0; i < w->n; i++) {
+        const struct td_op_item *it = &b->items[w->first + i];
+
+        s->found[i] = td_ref_cache_get(b->cache, &it->call, &it->hold, s->rounding, &s->refs[i]);
+        if (!s->found[i]) {
+            which[n] = i;
+            calls[n++] = &it->call;
+        }
+    }
+    if (n)
+        compute_refs(b, kind, b->items[w->first].weights, calls, which, n, s);
+    for (i = 0; i < n && !s->rc; i++)
+        td_ref_cache_put(b->cache, calls[i], &b->items[w->first + which[i]].hold, s->rounding, &s->refs[which[i]]);
+}
+
+static void release_refs(struct side_refs *s, int n)
+{
+    int i;
+
+    for (i = 0; i < n; i++)
+        if (s->found[i] || (s->n_computed && !s->joined))
+            td_op_ref_release(&s->refs[i]);
+    if (s->n_computed && s->joined)
+        td_op_ref_release(&s->all);
 }
 
 /* Judge one item. An item whose candidate has no reference is unsupported or broken, whatever its
@@ -200,9 +232,9 @@ static void judge_or_refuse_item(struct td_op_item *it, struct side_refs *const 
     }
 }
 
-static void judge_work(struct td_reference_makers *makers, struct td_op_item *items, const struct work *w)
+static void judge_work(const struct batch *b, const struct work *w)
 {
-    struct td_op_item *first = &items[w->first];
+    struct td_op_item *first = &b->items[w->first];
     const struct td_op_kind *kind = td_op_kind_find(first->call.kind);
     struct side_refs *made = calloc(N_SIDES, sizeof *made), *side[N_SIDES];
     const char *rounding[N_SIDES] = {td_op_item_rounding(first, NULL), td_op_item_rounding(first, &first->candidate),
@@ -214,7 +246,7 @@ static void judge_work(struct td_reference_makers *makers, struct td_op_item *it
             ;
         if (k == n) {
             made[n].rounding = rounding[s];
-            compute_refs(makers, kind, items, w, &made[n++]);
+            find_refs(b, kind, w, &made[n++]);
         }
         side[s] = &made[k];
     }
@@ -225,7 +257,7 @@ static void judge_work(struct td_reference_makers *makers, struct td_op_item *it
             td_op_item_fail(&first[i], TD_OP_BROKEN, "out of memory for the reference");
     }
     for (k = 0; k < n; k++)
-        release_refs(&made[k]);
+        release_refs(&made[k], w->n);
     free(made);
 }
 
@@ -258,7 +290,7 @@ static void judge_works(struct batch *b, bool tell)
         const int64_t began_ns = td_clock_mono_ns();
 
         if (work->n)
-            judge_work(b->makers, b->items, work);
+            judge_work(b, work);
         else
             compare_work(&b->items[work->first]);
         share_time(b->items, work, td_clock_mono_ns() - began_ns);
@@ -319,10 +351,15 @@ static void divide_into_works(struct td_op_item *items, int n, struct batch *b)
     }
 }
 
-int td_op_judge_batch(struct td_op_item *items, int n, struct td_reference_makers *makers, int threads, td_op_judged_fn *tell, void *ctx,
-                      struct td_error *err)
+int td_op_judge_batch(struct td_op_item *items, int n, struct td_reference_makers *makers, struct td_ref_cache *cache, int threads,
+                      td_op_judged_fn *tell, void *ctx, struct td_error *err)
 {
-    struct batch b = {.items = items, .makers = makers, .works = calloc((size_t)n + 1, sizeof *b.works), .tell = tell, .ctx = ctx};
+    struct batch b = {.items = items,
+                      .makers = makers,
+                      .cache = makers->gpu ? NULL : cache, /* a GPU computes faster than a disk reads */
+                      .works = calloc((size_t)n + 1, sizeof *b.works),
+                      .tell = tell,
+                      .ctx = ctx};
     pthread_t ids[MAX_THREADS];
     int started = 0, i;
 

@@ -14,6 +14,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/memory.h"
+#include "common/number_words.h"
 #include "common/progress.h"
 #include "format/planned.h"
 #include "replayer/build_pair.h"
@@ -38,6 +39,7 @@ struct op_replay {
     int64_t total;                     /* ops that are to be replayed */
     struct td_op_pace pace;
     struct td_reference_makers makers;
+    struct td_ref_cache *cache;
     int64_t ran_ns, judged_ns, wrote_ns; /* where the time went */
 };
 
@@ -187,7 +189,7 @@ static int judge_batch(struct op_replay *j, struct td_error *err)
         products += (double)td_op_attr(&j->items[i].call, "m", 0) * (double)td_op_attr(&j->items[i].call, "n", 0) *
                     (double)td_op_attr(&j->items[i].call, "k", 0);
     td_reference_makers_expect(&j->makers, products);
-    rc = td_op_judge_batch(j->items, j->n, &j->makers, choose_threads(), on_judged, j, err);
+    rc = td_op_judge_batch(j->items, j->n, &j->makers, j->cache, choose_threads(), on_judged, j, err);
     if (j->run.has_baseline && j->run.opt->op_timing)
         td_reference_makers_settle(&j->makers);
     j->judged_ns += td_clock_mono_ns() - began_ns;
@@ -389,6 +391,21 @@ static int run_all(struct op_replay *j, struct td_error *err)
     return rc;
 }
 
+static void count_references(struct op_replay *j)
+{
+    struct td_ref_cache_counts *n = &j->run.stats->cache;
+    cJSON *fact = cJSON_CreateObject();
+
+    td_ref_cache_counts(j->cache, n);
+    if (n->damaged)
+        td_log(TD_LOG_WARN, "replay", "%lld reference%s in the cache %s damaged: computed again", (long long)n->damaged,
+               td_plural(n->damaged), td_was(n->damaged));
+    cJSON_AddNumberToObject(fact, "computed", (double)n->computed);
+    cJSON_AddNumberToObject(fact, "found", (double)n->found);
+    td_writer_fact(j->w, "replay", "reference_cache", fact);
+    cJSON_Delete(fact);
+}
+
 static void release_replay(struct op_replay *j)
 {
     if (j->run.builds)
@@ -399,6 +416,7 @@ static void release_replay(struct op_replay *j)
     td_op_rows_release(&j->rows);
     td_op_loader_free(j->run.loader);
     td_op_list_release(&j->run.list);
+    td_ref_cache_close(j->cache);
 }
 
 static int make_room(struct op_replay *j, struct td_error *err)
@@ -413,7 +431,8 @@ static int make_room(struct op_replay *j, struct td_error *err)
     j->items = calloc(BATCH_OPS, sizeof *j->items);
     j->run.loader = td_op_loader_new(j->fx, j->run.opt->checkpoint);
     j->run.builds = calloc(1, sizeof *j->run.builds);
-    return j->run.groups && j->items && j->run.loader && j->run.builds ? TD_OK : td_fail(err, TD_ENOMEM, "out of memory");
+    j->cache = td_ref_cache_open(j->run.opt->cache, j->run.opt->cache_bytes);
+    return j->cache && j->run.groups && j->items && j->run.loader && j->run.builds ? TD_OK : td_fail(err, TD_ENOMEM, "out of memory");
 }
 
 int td_op_replay(struct td_fixture *fx, struct td_writer *w, const struct td_replay_options *opt,
@@ -441,6 +460,8 @@ int td_op_replay(struct td_fixture *fx, struct td_writer *w, const struct td_rep
     td_reference_makers_words(&j.makers, stats->references, sizeof stats->references);
     td_reference_makers_close(&j.makers);
     td_op_rows_finish(&j.rows);
+    if (j.cache)
+        count_references(&j);
     stats->children = j.run.builds ? j.run.builds->candidate.starts : 0;
     stats->seconds = (double)(td_clock_mono_ns() - start) / TD_NS_PER_S;
     release_replay(&j);

@@ -5,6 +5,7 @@
 
 #include "replayer/op_plan.h"
 #include "replayer/op_rows.h"
+#include "replayer/ref_cache.h"
 
 struct td_op_replay_stats {
     struct td_op_replay_row *rows; size_t n_rows;
@@ -17,6 +18,7 @@ struct td_op_replay_stats {
     int64_t children;                  /* processes started for the candidate */
     bool came_to_run;                  /* an op of the candidate came to its kernel */
     char refusal[480];                 /* why the first op did not; "" */
+    struct td_ref_cache_counts cache;
     double seconds;
     char references[640];              /* who computed the references; "": the CPU, and nothing is to be said */
     char provider[32], build[256], baseline_provider[32], baseline_build[256];

@@ -56,3 +56,19 @@ int td_time_parse(const char *text, double *seconds, struct td_error *err)
         }
     return td_fail(err, TD_EINVAL, "--time: \"%.40s\" is none of 90, 90s, 15m, 2h (1 ms at least), all", text);
 }
+
+int td_cache_size_parse(const char *text, int64_t *bytes, struct td_error *err)
+{
+    static const struct { const char *name; double bytes; } units[] = {{"", 1}, {"K", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30}, {"T", 1024.0 * (1 << 30)}};
+    const bool digit = text[0] >= '0' && text[0] <= '9';
+    char *end = NULL;
+    const double v = digit ? strtod(text, &end) : 0;
+    size_t i;
+
+    for (i = 0; digit && i < sizeof units / sizeof *units; i++)
+        if (!strcmp(end, units[i].name) && v * units[i].bytes < 9e18) {
+            *bytes = (int64_t)(v * units[i].bytes);
+            return TD_OK;
+        }
+    return td_fail(err, TD_EINVAL, "--cache-size: \"%.40s\" is no size, as 4G or 512M", text);
+}

@@ -29,6 +29,7 @@ struct td_replay_options {
     int64_t repeat;                      /* of requests: 0 as recorded */
     int64_t op_repeat, max_ops;          /* max_ops 0: no maximum */
     double time_s;                       /* for running and judging ops; 0: any */
+    const char *cache; int64_t cache_bytes; /* of references (ref_cache.h) */
     const char *plan;                    /* a file that says which ops; NULL: none */
     struct td_arg_list only;             /* patterns of layers and kinds */
     struct td_arg_list headers, show_headers, redact_headers; /* the latter are names */
@@ -53,6 +54,8 @@ int td_shard_parse(const char *text, struct td_shard *out, struct td_error *err)
 bool td_shard_has(const struct td_shard *s, int64_t number);
 /* Read "recorded", "asap", "x4", "x0.5" as 1, 0, 4, 0.5. TD_EINVAL. */
 int td_timing_parse(const char *text, double *speed, struct td_error *err);
+/* Read "4G", "512M", "0" as bytes. TD_EINVAL. */
+int td_cache_size_parse(const char *text, int64_t *bytes, struct td_error *err);
 /* Read "90", "90s", "1.5m", "1h", "500ms" as seconds, "all" as 0. TD_EINVAL. */
 int td_time_parse(const char *text, double *seconds, struct td_error *err);
 

@@ -10,7 +10,7 @@
 # A case is tests/e2e/NNN-what/cmd. bash runs it in an empty folder with ROOT, BIN, LIB, O and T
 # (the case's own folder) set; they lead through links of one length. Beside cmd lie `expected`, the
 # exact standard output, and `exit`, the exit status if it is not 0. Status 77 is a skip: the last
-# line of the output names the reason.
+# line of the output names the reason. What programs keep for later (XDG_CACHE_HOME) is of the case alone.
 # SPDX-License-Identifier: Apache-2.0
 set -u
 ROOT=$(cd "$(dirname "$0")/.." && pwd)
@@ -98,7 +98,7 @@ e2e() {
     want=0
     [ -f "$case/exit" ] && want=$(cat "$case/exit")
     mkdir "$dir/work"
-    (cd "$dir/work" && T=$case timeout --foreground -k 5 600 bash "$case/cmd") >"$dir/out" 2>"$dir/err"
+    (cd "$dir/work" && XDG_CACHE_HOME=$dir/cache T=$case timeout --foreground -k 5 600 bash "$case/cmd") >"$dir/out" 2>"$dir/err"
     rc=$?
     races "$name" || return
     if [ $rc -eq 77 ]; then
