@@ -257,7 +257,7 @@ static void end_row(const struct td_op_ref *ref, int64_t i, struct td_judge_slic
     if (!td_op_ref_has_row(ref, i))
         slices->unfit = true;
     if (!slices->unfit)
-        td_judge_slices_end_row(slices, i);
+        td_judge_slices_end_row(slices, i, ref->r1 + i * ref->cols);
 }
 
 static void judge_elements(const struct td_op_ref *ref, const struct td_tensor *out, const void *const *images, int n_images,
@@ -288,8 +288,7 @@ static void judge_elements(const struct td_op_ref *ref, const struct td_tensor *
             s->row[i] += score * score;
             s->col[j] += score * score;
             s->tile[i / TD_JUDGE_TILE_ROWS * s->tiles_across + j / TD_JUDGE_TILE_COLS] += score * score;
-            td_judge_slices_put(slices, j, c < r ? -score : score, r / denom);
-            slices->unfit = slices->unfit || !isfinite(c) || !isfinite(r) || !isfinite(denom);
+            td_judge_slices_put(slices, j, c - r, denom);
             if (n_images > 1)
                 judge_repeats(out, images, n_images, at, denom, res);
         }

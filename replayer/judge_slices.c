@@ -28,20 +28,17 @@ void td_judge_slices_release(struct td_judge_slices *s)
 /* Sums of one row, by column modulo TD_SLICES_COLS. */
 struct row_sums { double of[TD_SLICE_SUMS][TD_SLICES_COLS]; };
 
-/* n neighbours, from a column that is 0 modulo TD_SLICES_COLS. Four plain loops: the compiler makes
- * vectors of them. */
-static inline void add_block(struct row_sums *r, const double *e, const double *x, int n)
+/* n neighbours, from a column that is 0 modulo TD_SLICES_COLS. */
+static inline void add_block(struct row_sums *restrict r, const double *restrict e, const double *restrict x, int n)
 {
     int c;
 
-    for (c = 0; c < n; c++)
+    for (c = 0; c < n; c++) {
         r->of[TD_SUM_E][c] += e[c];
-    for (c = 0; c < n; c++)
         r->of[TD_SUM_EX][c] += e[c] * x[c];
-    for (c = 0; c < n; c++)
         r->of[TD_SUM_XX][c] += x[c] * x[c];
-    for (c = 0; c < n; c++)
         r->of[TD_SUM_EE][c] += e[c] * e[c];
+    }
 }
 
 static void add_to(struct td_judge_slices *s, int slice, const double of[TD_SLICE_SUMS])
@@ -73,13 +70,26 @@ static void add_tails(struct td_judge_slices *s)
     }
 }
 
-void td_judge_slices_end_row(struct td_judge_slices *s, int64_t i)
+static void divide(double *restrict e, double *restrict x, const double *restrict r1, int64_t n)
+{
+    int64_t j;
+
+    for (j = 0; j < n; j++) {
+        const double weight = 1 / x[j];
+
+        e[j] *= weight;
+        x[j] = r1[j] * weight;
+    }
+}
+
+void td_judge_slices_end_row(struct td_judge_slices *s, int64_t i, const double *r1)
 {
     struct row_sums r = {0};
     double all[TD_SLICE_SUMS] = {0};
     int64_t j;
     int k, c, t;
 
+    divide(s->e, s->x, r1, s->cols);
     for (j = 0; j + TD_SLICES_COLS <= s->cols; j += TD_SLICES_COLS)
         add_block(&r, s->e + j, s->x + j, TD_SLICES_COLS);
     add_block(&r, s->e + j, s->x + j, (int)(s->cols - j));
@@ -106,7 +116,7 @@ void td_judge_slices_take(const struct td_judge_slices *s, struct td_slices *out
         return;
     for (k = 0; k < TD_SLICE_SUMS; k++)
         for (i = 0; i < s->layout.n; i++) {
-            if (!(fabs(s->sum[k][i]) < 1e38)) /* a float must hold it */
+            if (!(fabs(s->sum[k][i]) < 1e38)) /* of NaN or Inf, or more than a float holds */
                 return;
             out->sum[k][i] = (float)s->sum[k][i];
         }

@@ -11,22 +11,22 @@
 struct td_judge_slices {
     struct td_slices_layout layout;
     int64_t rows, cols;
-    double *e, *x;               /* [cols] of the row that is being judged; owned */
+    double *e, *x;               /* [cols] of the row that is being judged, owned: what is put, then e and x */
     double sum[TD_SLICE_SUMS][TD_SLICES_MAX];
-    bool unfit;                  /* an element is not finite, or a row is not judged */
+    bool unfit;                  /* a row is not judged */
 };
 
 int td_judge_slices_init(struct td_judge_slices *s, int64_t rows, int64_t cols, struct td_error *err);
 void td_judge_slices_release(struct td_judge_slices *s);
 
-/* One element of the row: its score, with the sign of its error, and r1 / denominator. */
-static inline void td_judge_slices_put(struct td_judge_slices *s, int64_t j, double e, double x)
+/* One element of the row: c - r1, and the score's denominator. */
+static inline void td_judge_slices_put(struct td_judge_slices *s, int64_t j, double diff, double denom)
 {
-    s->e[j] = e;
-    s->x[j] = x;
+    s->e[j] = diff;
+    s->x[j] = denom;
 }
-/* All elements of row i are put. */
-void td_judge_slices_end_row(struct td_judge_slices *s, int64_t i);
+/* All elements of row i are put. r1: [cols] the row of the reference */
+void td_judge_slices_end_row(struct td_judge_slices *s, int64_t i, const double *r1);
 /* The sums; out->rows is 0 when a row is missing, or an element was not finite: nothing can be said
  * of slices then. */
 void td_judge_slices_take(const struct td_judge_slices *s, struct td_slices *out);

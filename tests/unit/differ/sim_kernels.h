@@ -175,6 +175,7 @@ static double sim_spoil(enum sim_bug bug, double v, int i, int j, int n)
 static void sim_run(const struct sim_op *op, const struct sim_kernel *kernel, struct td_slices *out)
 {
     struct td_judge_slices s;
+    double row[SIM_MOST_N];
     int i, j, c;
 
     if (td_judge_slices_init(&s, op->m, op->n, NULL))
@@ -192,9 +193,10 @@ static void sim_run(const struct sim_op *op, const struct sim_kernel *kernel, st
             y = (double)sim_half(y);
             if (kernel->bug == SIM_UP_8TH && j % 8 == 5)
                 y = (double)td_f16_load((uint16_t)(td_f32_to_f16((float)y) + (y >= 0 ? 1 : -1)));
-            td_judge_slices_put(&s, j, (y - r1) / d, r1 / d);
+            td_judge_slices_put(&s, j, y - r1, d);
+            row[j] = r1;
         }
-        td_judge_slices_end_row(&s, i);
+        td_judge_slices_end_row(&s, i, row);
     }
     td_judge_slices_take(&s, out);
     td_judge_slices_release(&s);

@@ -13,7 +13,6 @@
 #include "replayer/judge.h"
 #include "replayer/judge_slices.h"
 
-#define MOST_ROWS 300
 #define MOST_COLS 300
 
 static double e_of(int64_t i, int64_t j) { return sin((double)(i * 37 + j * 11)) * (double)(1 + j % 5); }
@@ -48,9 +47,15 @@ static void check_size(int64_t rows, int64_t cols)
 
     assert_int_equal(td_judge_slices_init(&s, rows, cols, NULL), TD_OK);
     for (i = 0; i < rows; i++) {
-        for (j = 0; j < cols; j++)
-            td_judge_slices_put(&s, j, e_of(i, j), x_of(i, j));
-        td_judge_slices_end_row(&s, i);
+        double r1[MOST_COLS];
+
+        for (j = 0; j < cols; j++) {
+            const double denom = 0.25 + (double)(j % 3);
+
+            td_judge_slices_put(&s, j, e_of(i, j) * denom, denom);
+            r1[j] = x_of(i, j) * denom;
+        }
+        td_judge_slices_end_row(&s, i, r1);
     }
     td_judge_slices_take(&s, &got);
     td_judge_slices_release(&s);
