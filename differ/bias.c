@@ -240,6 +240,12 @@ static bool is_clearer(const struct td_slice_test *a, const struct td_slice_test
     return fabs(a->est) * b->error > fabs(b->est) * a->error;
 }
 
+static double limit_of(const struct td_slice_test *t, const struct td_policy *policy)
+{
+    return t->measure == TD_SLICE_COARSE ? policy->coarse * fmax(t->old_size, policy->coarse_floor)
+                                         : t->old_size + policy->bias;
+}
+
 static void set_interval(struct td_bias_finding *f, const struct run *r)
 {
     const double t = td_stat_t_limit(r->policy->slices_alpha / (double)r->n_tests, f->test.dof) * f->test.error;
@@ -266,6 +272,8 @@ static void mark(struct td_bias_finding *f, struct td_judged_op *op)
     char words[160];
 
     f->marked++;
+    if (!op->bias)
+        op->bias = f;
     if (op->result != TD_RESULT_OK && op->result != TD_RESULT_UNDECIDED)
         return;
     td_bias_words(f, words, sizeof words);
@@ -298,8 +306,9 @@ static void add_finding(struct run *r, const struct found_test *best, size_t sli
     *f = (struct td_bias_finding){.kind = op->kind, .shape = op->shape, .dtype = op->dtype, .layer = best->layer,
                                   .m_class = part->pooled ? -1 : op->m_class, .test = best->test,
                                   .ops = best->ops, .slices = slices};
+    f->part = best->part;
+    f->limit = limit_of(&f->test, r->policy);
     set_interval(f, r);
-    mark_ops(f, r, part);
 }
 
 /* Of a layer says less than of all of them. */
@@ -335,7 +344,7 @@ static const struct found_test *find_clearest(const struct run *r, size_t first,
 static bool explains(const struct run *r, const struct found_test *bias, const struct found_test *coarse)
 {
     const struct td_slice_test *b = &bias->test, *c = &coarse->test;
-    const double limit = r->policy->coarse * fmax(c->old_size, r->policy->coarse_floor);
+    const double limit = limit_of(c, r->policy);
 
     return c->now_size * c->now_size - b->share * b->now_size * b->now_size < limit * limit;
 }
@@ -413,6 +422,8 @@ static int weigh(struct run *r)
         find_better(r, i, end, evidence);
     }
     qsort(r->out->found, r->out->n, sizeof *r->out->found, by_clearness);
+    for (i = 0; i < r->out->n; i++)
+        mark_ops(&r->out->found[i], r, &r->part[r->out->found[i].part]);
     return TD_OK;
 }
 

@@ -18,8 +18,10 @@ struct td_bias_finding {
     int m_class;                 /* -1: several classes, none of which has ops enough */
     struct td_slice_test test;   /* the slice that says it most clearly */
     double lo, hi;               /* interval of test.est; together with all others at the level */
+    double limit;                /* the size of bias, or rms error, that it might have had */
     size_t ops, layers, slices;  /* ops of the group; layers among them; slices of it that say the same */
-    size_t marked;               /* ops that are bad by this */
+    size_t marked;               /* ops that are bad by this: td_judged_op.bias */
+    size_t part;                 /* of td_bias_measure() */
 };
 
 struct td_bias {
@@ -34,7 +36,7 @@ struct td_bias {
 };
 
 /* Test all ops that were decided. Ops of a finding that are ok so far become worse, and say why.
- * TD_OK, TD_ENOMEM. */
+ * They point to the finding, which lives as long as *out. TD_OK, TD_ENOMEM. */
 int td_bias_measure(struct td_judged_ops *candidate, const struct td_policy *policy,
                     struct td_bias *out, struct td_error *err);
 void td_bias_release(struct td_bias *b);

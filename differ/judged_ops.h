@@ -49,6 +49,8 @@ struct td_judged_op_device {
                                            not timed on a GPU */
 };
 
+struct td_bias_finding;
+
 /* One op. Strings are interned in the set: equal text, equal pointer. */
 /* What a change of format is worth. */
 enum td_format_change {
@@ -99,6 +101,8 @@ struct td_judged_op {
     struct td_judged_op_device device;
     const struct td_judged_op *origin;  /* the baseline's record of the same op; NULL: none */
     uint64_t input;                     /* td_judged_slices_input() */
+    const struct td_bias_finding *bias; /* filled by td_bias_measure(): it is of a group of ops that
+                                           are biased; NULL: it is not */
     /* filled by td_op_decide() */
     enum td_op_result result;
     bool format_changed;

@@ -100,10 +100,14 @@ static void advise_extract(const struct td_comparison *c, struct td_jw *w)
 {
     const struct td_ops_found *found = c->lane[TD_LANE_OPS].measured;
     struct td_buf command = TD_BUF_INIT(1 << 16);
+    struct td_excess excess;
     char folder[32];
 
     if (!c->lane[TD_LANE_OPS].asked || !found->blamed)
         return;
+    td_op_excess(found->blame.first, &excess);
+    if (found->blame.first->bias && !excess.of)
+        return; /* one op alone shows no bias */
     if (c->coverage.extract) {
         add_next(w, "mend the kernel, build it, and gate this cut again; when it passes, gate the "
                     "whole recording, too, where you have it", NULL);

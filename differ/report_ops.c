@@ -274,6 +274,15 @@ static void add_worst(struct td_buf *out, const struct td_excess *e)
     td_buf_addf(out, ", %s limit %.3g", element ? "element" : "rms", e->limit);
 }
 
+static void add_clearest_bias(struct td_buf *out, const struct td_bias_finding *f)
+{
+    char words[160], place[240];
+
+    td_bias_words(f, words, sizeof words);
+    td_bias_place(f, place, sizeof place);
+    td_buf_addf(out, ": %s (%s)", words, place);
+}
+
 void td_ops_headline(const struct td_judged_ops *ops, const struct td_numerics *n,
                      const char *first_why, struct td_buf *out)
 {
@@ -288,6 +297,8 @@ void td_ops_headline(const struct td_judged_ops *ops, const struct td_numerics *
         add_worst(out, &e);
     if (failed)
         td_buf_addf(out, "%s %zu crashed or failed", n->worse > failed ? ";" : ":", failed);
+    else if (!find_worst(ops, &e) && n->bias.n)
+        add_clearest_bias(out, &n->bias.found[0]);
     else if (!find_worst(ops, &e))
         td_buf_addf(out, ": %s", first_why);
 }

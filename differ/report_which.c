@@ -92,12 +92,21 @@ static void add_layer(struct row *r, const char *layer)
     r->n_layers++;
 }
 
+/* The error that is furthest over its limit; of an op that is bad for its group's bias, that of the group. */
+static void find_excess(const struct td_judged_op *op, struct td_excess *e)
+{
+    td_op_excess(op, e);
+    if (!e->of && op->bias)
+        *e = (struct td_excess){op->bias->test.measure == TD_SLICE_COARSE ? "rms" : "bias", op->bias->test.old_size,
+                                op->bias->test.now_size, op->bias->limit};
+}
+
 static void add_bad(struct row *r, const struct td_judged_op *op)
 {
     struct td_excess e;
     double t;
 
-    td_op_excess(op, &e);
+    find_excess(op, &e);
     t = e.of ? td_op_times(e.new_error, e.limit) : INFINITY; /* it crashed, hung or wrote nothing */
     if (t > r->worst_times) {
         r->worst_times = t;
@@ -155,7 +164,7 @@ static void write_row(struct td_jw *w, const struct row *r)
     struct td_excess e;
     int i;
 
-    td_op_excess(r->worst, &e);
+    find_excess(r->worst, &e);
     add_unstable(r->worst, &e);
     td_jw_obj(w, NULL);
     td_jw_cstr(w, "kind", r->worst->kind);
@@ -183,6 +192,26 @@ static void write_row(struct td_jw *w, const struct row *r)
     td_jw_end(w);
 }
 
+/* The slice of all bad ops, where one is bad for another reason than a bias, or of another slice: nothing. */
+static void add_slice(const struct td_judged_ops *ops, struct td_buf *words)
+{
+    char first[64] = "", slice[64];
+    size_t i;
+
+    for (i = 0; i < ops->n; i++) {
+        if (!is_bad(&ops->op[i]))
+            continue;
+        if (!ops->op[i].bias || ops->op[i].bias->test.slice.kind == TD_SLICE_ALL)
+            return;
+        td_slice_words(&ops->op[i].bias->test.slice, slice, sizeof slice);
+        if (!*first)
+            strcpy(first, slice);
+        if (strcmp(first, slice) != 0)
+            return;
+    }
+    td_buf_adds(words, first);
+}
+
 void td_which_write_json(struct td_jw *w, const struct td_judged_ops *ops)
 {
     struct td_buf words = TD_BUF_INIT(4096);
@@ -194,7 +223,9 @@ void td_which_write_json(struct td_jw *w, const struct td_judged_ops *ops)
     for (i = 0; i < rows.n; i++)
         write_row(w, &rows.row[i]);
     td_jw_end(w);
-    td_matrix_place_add_words(ops, &words);
+    add_slice(ops, &words);
+    if (!words.len)
+        td_matrix_place_add_words(ops, &words);
     td_jw_cstr(w, "matrix", words.len ? td_buf_str(&words) : NULL);
     td_buf_release(&words);
     free(rows.row);

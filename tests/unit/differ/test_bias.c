@@ -2,7 +2,8 @@
  * alarm, wrong ones do, and the slice is named.
  * SPDX-License-Identifier: Apache-2.0
  *
- * TD_BIAS_RUNS=200 runs the simulations that often, with other numbers each time, and prints a table. */
+ * TD_BIAS_RUNS=200 runs the simulations that often, with other numbers each time, and prints a table
+ * (docs/measurements/2026-11-bias.md). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -75,14 +76,18 @@ static void measure(struct world *w)
     assert_int_equal(td_bias_measure(&w->set, &w->policy, &w->bias, NULL), TD_OK);
 }
 
-/* wrong_layer: only there the candidate is `now`, elsewhere as the baseline; -1: in all */
+/* wrong_layer: only there the candidate is `now`, elsewhere as the baseline; ALL; ALL_BUT_FIRST */
+#define ALL (-1)
+#define ALL_BUT_FIRST (-2)
 static void compare(struct world *w, const struct sim_kernel *base, const struct sim_kernel *now, int wrong_layer)
 {
     int i;
 
     start(w);
     for (i = 0; i < OPS; i++)
-        add_op(w, i, base, wrong_layer < 0 || i / OPS_OF_LAYER == wrong_layer ? now : base);
+        add_op(w, i, base,
+               wrong_layer == ALL || i / OPS_OF_LAYER == wrong_layer || (wrong_layer == ALL_BUT_FIRST && i >= OPS_OF_LAYER)
+                   ? now : base);
     measure(w);
 }
 
@@ -214,11 +219,204 @@ static void wrong_kernels_are_found(void **state)
     }
 }
 
+/* ---- the rules, one by one --------------------------------------------------------------------- */
+
+static const struct sim_kernel F32 = {SIM_F32, 0, 0}, FOURTH = {SIM_F32, 0, SIM_COLUMN_4TH}, HALVES = {SIM_HALVES, 0, 0};
+
+/* The same op, recorded again and again, is one piece of evidence. */
+static void equal_ops_count_once(void **state)
+{
+    struct world w;
+    int i;
+
+    (void)state;
+    make_ops(1, false);
+    start(&w);
+    for (i = 0; i < OPS; i++) {
+        add_op(&w, i % 5, &F32, &FOURTH);
+        w.set.op[i].m_class = 0;
+    }
+    measure(&w);
+    assert_int_equal(w.bias.groups, 0);
+    assert_int_equal(w.bias.few, 1);
+    assert_int_equal(w.bias.n, 0);
+    stop(&w);
+}
+
+/* Classes of M with few ops are taken together. */
+static void small_groups_are_pooled(void **state)
+{
+    struct world w;
+    int i;
+
+    (void)state;
+    make_ops(2, false);
+    start(&w);
+    for (i = 0; i < 8; i++) {
+        add_op(&w, 2 * i + 1, &F32, &FOURTH);
+        w.set.op[i].m_class = i / 2;
+    }
+    measure(&w);
+    assert_int_equal(w.bias.groups, 1);
+    assert_int_equal(w.bias.few, 0);
+    assert_int_equal(w.bias.n, 1);
+    assert_int_equal(w.bias.found[0].m_class, -1);
+    stop(&w);
+}
+
+/* An older replay has no sums: neither a pass nor a failure. */
+static void without_sums_it_is_not_judged(void **state)
+{
+    struct world w;
+    int i;
+
+    (void)state;
+    make_ops(3, false);
+    start(&w);
+    for (i = 0; i < OPS; i++) {
+        add_op(&w, i, &F32, &FOURTH);
+        free(w.set.op[i].recorded.slices);
+        w.set.op[i].recorded.slices = NULL;
+    }
+    measure(&w);
+    assert_int_equal(w.bias.groups + w.bias.tests + w.bias.n, 0);
+    assert_int_equal(w.bias.without, OPS);
+    stop(&w);
+}
+
+/* Only ops of the layer that shows it are bad, and they say why. */
+static void ops_of_the_layer_are_marked(void **state)
+{
+    struct world w;
+    char words[200], place[200];
+    int i;
+
+    (void)state;
+    make_ops(4, false);
+    compare(&w, &F32, &FOURTH, 2);
+    assert_true(w.bias.n > 0);
+    for (i = 0; i < OPS; i++) {
+        const struct td_judged_op *op = &w.set.op[i];
+
+        assert_int_equal(op->result, i / OPS_OF_LAYER == 2 ? TD_RESULT_WORSE : TD_RESULT_OK);
+        assert_true((op->bias != NULL) == (i / OPS_OF_LAYER == 2));
+        assert_true(!op->bias || strstr(op->why, "columns = 0 mod 4: +0."));
+    }
+    td_bias_words(&w.bias.found[0], words, sizeof words);
+    td_bias_place(&w.bias.found[0], place, sizeof place);
+    assert_non_null(strstr(words, "columns = 0 mod 4: +0."));
+    assert_non_null(strstr(place, "gptq_gemm 192x512 b4 g128, "));
+    assert_true(w.bias.found[0].lo < 1e-3 && w.bias.found[0].hi > 1e-3 && w.bias.found[0].lo > 0);
+    assert_true(fabs(w.bias.found[0].limit - w.bias.found[0].test.old_size - 0.25) < 1e-9);
+    stop(&w);
+}
+
+/* Where the group as a whole shows it, a layer that does not is spared. */
+static void layers_that_are_right_are_spared(void **state)
+{
+    struct world w;
+    int i;
+
+    (void)state;
+    make_ops(8, false);
+    compare(&w, &F32, &FOURTH, ALL_BUT_FIRST);
+    assert_true(w.bias.n > 0);
+    assert_null(w.bias.found[0].layer);
+    for (i = 0; i < OPS; i++)
+        assert_int_equal(w.set.op[i].result, i >= OPS_OF_LAYER ? TD_RESULT_WORSE : TD_RESULT_OK);
+    stop(&w);
+}
+
+/* The baseline has the bias, the candidate has not: it is better. Both have it: nothing. */
+static void a_baseline_may_be_biased(void **state)
+{
+    struct world w;
+
+    (void)state;
+    make_ops(5, false);
+    compare(&w, &FOURTH, &F32, -1);
+    assert_int_equal(w.bias.n, 0);
+    assert_int_equal(w.bias.better, 2);
+    stop(&w);
+    compare(&w, &FOURTH, &FOURTH, -1);
+    assert_int_equal(w.bias.n + w.bias.better, 0);
+    stop(&w);
+    compare(&w, &HALVES, &F32, -1);
+    assert_int_equal(w.bias.n, 0);
+    assert_int_equal(w.bias.better, 2);
+    assert_true(w.bias.better_old > 2 * w.bias.better_new);
+    stop(&w);
+}
+
+/* Each threshold of the policy switches its rule off. */
+static void the_policy_decides(void **state)
+{
+    const struct sim_kernel coarse = {SIM_F32, SIM_BF16_SCALES, 0};
+    struct world w;
+    int i;
+
+    (void)state;
+    make_ops(6, false);
+    for (i = 0; i < 4; i++) {
+        int op;
+
+        start(&w);
+        w.policy.bias = i == 0 ? 3 : w.policy.bias;
+        w.policy.coarse = i == 1 ? 100 : w.policy.coarse;
+        w.policy.coarse_floor = i == 2 ? 100 : w.policy.coarse_floor;
+        w.policy.slices_alpha = i == 3 ? 1e-300 : w.policy.slices_alpha;
+        for (op = 0; op < OPS; op++)
+            add_op(&w, op, &F32, i == 1 || i == 2 ? &coarse : &FOURTH);
+        measure(&w);
+        assert_int_equal(findings(&w, i == 1 || i == 2), 0);
+        stop(&w);
+    }
+}
+
+/* Columns that are off each in its own way, and in all ops alike, are no bias of a slice: ops do not
+ * average that out, so that a test over ops alone would call it one. */
+static void errors_of_columns_are_no_bias(void **state)
+{
+    struct world w;
+    int i, c;
+
+    (void)state;
+    make_ops(7, false);
+    start(&w);
+    for (i = 0; i < OPS; i++) {
+        struct td_slices *s;
+        double all = 0;
+
+        add_op(&w, i, &F32, &F32);
+        s = w.set.op[i].candidate.slices;
+        for (c = 0, sim_state = 99; c < 64; c++) { /* one unit, up or down */
+            const double off = sim_normal() * 0x1p-11 * (double)s->sum[TD_SUM_XX][1 + c];
+
+            s->sum[TD_SUM_EX][1 + c] += (float)off;
+            all += off;
+        }
+        s->sum[TD_SUM_EX][0] += (float)all;
+    }
+    measure(&w);
+    assert_int_equal(w.bias.groups, 2);
+    for (i = 0; i < (int)w.bias.n; i++) /* a single class stands out of its like at most by chance */
+        fail_msg("a bias is found: %d mod %d", w.bias.found[i].test.slice.rest, w.bias.found[i].test.slice.mod);
+    stop(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(right_kernels_never_alarm),
         cmocka_unit_test(wrong_kernels_are_found),
+        cmocka_unit_test(equal_ops_count_once),
+        cmocka_unit_test(small_groups_are_pooled),
+        cmocka_unit_test(without_sums_it_is_not_judged),
+        cmocka_unit_test(ops_of_the_layer_are_marked),
+        cmocka_unit_test(layers_that_are_right_are_spared),
+        cmocka_unit_test(a_baseline_may_be_biased),
+        cmocka_unit_test(the_policy_decides),
+        cmocka_unit_test(errors_of_columns_are_no_bias),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
