@@ -3,6 +3,7 @@
 #include "model/identify/identify_unpacked.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "model/checkpoint.h"
@@ -133,6 +134,51 @@ void td_identify_unpacked(struct td_weight_set *s, struct td_gptq_unpacked *w, b
     fill_output(s, w, &match);
 }
 
+/* ---- what was repacked ------------------------------------------------------------------------ */
+
+static int compare_counts(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* How often each value of so many bits occurs, the rarest first. */
+static void count_values(const void *data, size_t bytes, int bits, uint64_t *count)
+{
+    const unsigned char *p = data;
+    uint64_t byte[256] = {0};
+    const unsigned values = 1u << bits;
+    size_t i;
+
+    for (i = 0; i < bytes; i++)
+        byte[p[i]]++;
+    memset(count, 0, values * sizeof *count);
+    for (i = 0; i < 256; i++) {
+        count[i % values] += byte[i];
+        if (bits == 4)
+            count[i / values] += byte[i];
+    }
+    qsort(count, values, sizeof *count, compare_counts);
+}
+
+/* Can the bytes that the server has be those of w->qweight, repacked? Whatever the order, each value
+ * occurs as often as there. They are not if other weights were put where the repacked one lay. */
+static bool can_be_repacked(const struct td_weight_set *s, const struct td_gptq_unpacked *w)
+{
+    const size_t bytes = (size_t)(w->k * w->n * w->bits / 8);
+    uint64_t sent[256], known[256];
+    int i;
+
+    for (i = 0; i < s->n_sent && strcmp(s->sent[i].rec.role, "qweight"); i++)
+        ;
+    if (i == s->n_sent || !s->sent[i].data || s->sent[i].size != bytes)
+        return false;
+    count_values(s->sent[i].data, bytes, w->bits, sent);
+    count_values(w->qweight, bytes, w->bits, known);
+    return !memcmp(sent, known, sizeof *sent << w->bits);
+}
+
 int td_identify_sampled(struct td_weight_set *s, struct td_gptq_unpacked *w, bool sorted_rows,
                         const uint16_t *scaled_zeros, struct td_error *err)
 {
@@ -147,6 +193,10 @@ int td_identify_sampled(struct td_weight_set *s, struct td_gptq_unpacked *w, boo
     rc = td_gptq_match_qweight(&match, w, err);
     if (scaled_zeros)
         td_gptq_match_qzeros(&match, w);
+    if (!rc && !can_be_repacked(s, w)) {
+        s->matches = 0;
+        rc = td_fail(err, TD_EUNSUPPORTED, "the weights are no longer those that were repacked");
+    }
     if (!rc)
         fill_output(s, w, &match);
     return rc;

@@ -28,7 +28,7 @@ typedef int td_identify_unpack(const struct td_weight_set *s, struct td_gptq_unp
 int td_identify_by(struct td_weight_set *s, const char *kernel, td_identify_unpack *unpack, bool marlin, struct td_error *err);
 
 /* The same of a weight whose qweight is not known but for the sample s->fingerprint: it is taken
- * from the layer with that content.
+ * from the layer with that content, if the values that were sent can be its own in another order.
  *   scaled_zeros : not NULL: nor are its qzeros, but for these (gptq_match.h)
  * TD_EUNSUPPORTED: there is none; TD_ENOMEM. */
 int td_identify_sampled(struct td_weight_set *s, struct td_gptq_unpacked *w, bool sorted_rows,

@@ -254,17 +254,20 @@ static uint32_t sorted_element(const struct weight *w, int64_t k, int64_t n)
     return w->qweight[from / pack * w->n + n] >> from % pack * w->bits & ((1u << w->bits) - 1);
 }
 
-/* The bytes of the repacked weight are of no layout that is known: a sample says what they were. */
+/* The bytes of the repacked weight are of no layout that is known (its words are, back to front): a sample says what they were. */
 static void as_machete(struct run_time *r, int model, struct weight w, const char *dtype)
 {
     const int64_t pack = 32 / w.bits, rows = w.k / pack;
+    uint32_t *repacked;
     uint16_t *scales;
     unsigned i;
     int64_t j;
 
     begin(r, "machete", model, w);
     r->s.n_attrs = 4;
-    memset(add(r, "qweight", "I32", rows, w.n), 0xa5, (size_t)(rows * w.n) * 4);
+    repacked = add(r, "qweight", "I32", rows, w.n);
+    for (j = 0; j < rows * w.n; j++)
+        repacked[rows * w.n - 1 - j] = w.qweight[j];
     scales = add(r, "scales", dtype, w.groups, w.n);
     for (j = 0; j < w.groups * w.n; j++)
         scales[j] = (uint16_t)td_dtype_bits(TD_DT_F16, w.scales, (size_t)j, td_dtype_parse(dtype));
@@ -891,14 +894,14 @@ static void machete_of_other_zeros(void **state)
     }
 }
 
-/* One word of the sample, or one scale, that no layer has; no sample: stored as it was sent, without a name. */
+/* One word of the sample, or one scale, that no layer has; no sample; a value that changed since it was repacked: stored as it was sent, without a name. */
 static void machete_of_another_model(void **state)
 {
     struct run_time r;
     unsigned what;
 
     (void)state;
-    for (what = 0; what < TD_FINGERPRINT_WORDS + 4; what++) {
+    for (what = 0; what < TD_FINGERPRINT_WORDS + 5; what++) {
         as_machete(&r, PLAIN, cut(PLAIN, qkv, 1, 1, 0), "F16");
         if (what < TD_FINGERPRINT_WORDS)
             r.sample.word[what] ^= 0x10000;
@@ -908,6 +911,8 @@ static void machete_of_another_model(void **state)
             r.s.fingerprint = NULL;
         else if (what == TD_FINGERPRINT_WORDS + 2)
             r.sample.cols++;
+        else if (what == TD_FINGERPRINT_WORDS + 3)
+            ((uint32_t *)r.bytes[0])[7] ^= 1;
         else
             r.s.layers = NULL;
         assert_int_equal(identify(&r), 0);
