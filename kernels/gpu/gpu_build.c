@@ -19,6 +19,7 @@ struct named {
     struct td_gpu_offer *offers;   /* [n] */
     struct td_gpu_hit *hits;
     struct td_gpu_function *functions; /* handle NULL: not loaded */
+    bool lacks_memory;                 /* for the list: it is no list */
 };
 
 struct td_gpu_build {
@@ -53,6 +54,13 @@ int td_gpu_build_open(const char *path, const struct td_gpu_driver *driver, void
     return TD_OK;
 }
 
+static void free_offers(struct named *w)
+{
+    free(w->offers);
+    free(w->hits);
+    free(w->functions);
+}
+
 void td_gpu_build_close(struct td_gpu_build *b)
 {
     int i;
@@ -61,11 +69,8 @@ void td_gpu_build_close(struct td_gpu_build *b)
         return;
     td_gpu_build_renew(b);
     td_gpu_build_drop(b);
-    for (i = 0; i < b->n_names; i++) {
-        free(b->names[i].offers);
-        free(b->names[i].hits);
-        free(b->names[i].functions);
-    }
+    for (i = 0; i < b->n_names; i++)
+        free_offers(&b->names[i]);
     free(b->loaded);
     td_gpu_image_close(b->img);
     free(b);
@@ -125,6 +130,7 @@ static void add_offer(struct named *w, const struct td_gpu_hit *hit)
     w->hits[w->n++] = *hit;
 }
 
+/* w is empty. What lacks memory (w->lacks_memory) is looked for again when it is asked for again. */
 static void find_offers(struct td_gpu_build *b, struct named *w)
 {
     const struct td_gpu_wanted want = {.identifier = w->identifier, .device = b->fits};
@@ -136,11 +142,12 @@ static void find_offers(struct td_gpu_build *b, struct named *w)
     w->hits = calloc(MAX_OFFERS, sizeof *w->hits);
     w->functions = calloc(MAX_OFFERS, sizeof *w->functions);
     if (!hits || !w->offers || !w->hits || !w->functions) {
-        snprintf(w->refused, sizeof w->refused, "out of memory");
+        w->lacks_memory = true;
         free(hits);
         return;
     }
     n = td_gpu_image_find(b->img, &want, hits, MAX_OFFERS, &err);
+    w->lacks_memory = n == TD_ENOMEM;
     if (n < 0 && n != TD_ENOTFOUND)
         snprintf(w->refused, sizeof w->refused, "%.479s", err.msg);
     for (i = 0; i < n; i++)
@@ -153,9 +160,15 @@ static struct named *find_name(struct td_gpu_build *b, const char *identifier)
     struct named *w;
     int i;
 
-    for (i = 0; i < b->n_names; i++)
-        if (!strcmp(b->names[i].identifier, identifier))
-            return &b->names[i];
+    for (i = 0; i < b->n_names && strcmp(b->names[i].identifier, identifier) != 0; i++)
+        ;
+    if (i < b->n_names && !b->names[i].lacks_memory)
+        return &b->names[i];
+    if (i < b->n_names) {
+        free_offers(&b->names[i]);
+        b->names[i] = b->names[--b->n_names]; /* nothing points at either: no kernel was given out */
+        memset(&b->names[b->n_names], 0, sizeof b->names[0]);
+    }
     if (b->n_names == MAX_NAMES || strlen(identifier) >= sizeof w->identifier)
         return NULL;
     w = &b->names[b->n_names++];
@@ -170,6 +183,10 @@ int td_gpu_build_offers(struct td_gpu_build *b, const char *identifier,
     const struct named *w = find_name(b, identifier);
 
     *offers = w ? w->offers : NULL;
+    if (w && w->lacks_memory) {
+        snprintf(why, size, "out of memory");
+        return TD_ENOMEM;
+    }
     snprintf(why, size, "%s", w && !w->n ? w->refused : "");
     return w ? w->n : 0;
 }

@@ -22,7 +22,7 @@ const struct td_gpu_image *td_gpu_build_image(const struct td_gpu_build *b);
 
 /* The kernels named `identifier` that run on the device and whose parameters an adapter knows. Returns
  * how many; *offers is valid until close. 0: none, and why[size] describes what there is instead (a
- * kernel of that name with other parameters), or is "". */
+ * kernel of that name with other parameters), or is "". TD_ENOMEM: it could not look; why says so, too. */
 int td_gpu_build_offers(struct td_gpu_build *b, const char *identifier,
                         const struct td_gpu_offer **offers, char *why, size_t size);
 /* Load offer i of that name. The driver must report the parameters that the adapter has, if it reports

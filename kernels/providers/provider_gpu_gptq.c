@@ -50,7 +50,8 @@ static const char *try_kernel(struct td_gpu_state *s, const char *identifier, st
     struct td_gptq_op sorted = p->x;
     int n = td_gpu_build_offers(s->build, identifier, &p->offers, s->why, sizeof s->why);
 
-    if (!n)
+    p->lacks_memory = n < 0;
+    if (n <= 0)
         return s->why[0] ? s->why : "";
     layout = p->offers[0].adapter->layout;
     p->sorts_rows = !strcmp(layout, "marlin") && td_gpu_marlin_sorts(&p->x);
@@ -116,7 +117,7 @@ static const char *choose_kernel(struct td_gpu_state *s, struct td_gpu_prepared 
                 return NULL;
             if (*no && !first[0])
                 snprintf(first, sizeof first, "%s", no);
-            if (*no && recorded)
+            if (*no && (recorded || p->lacks_memory)) /* no other one in its place */
                 return no;
         }
     if (first[0])

@@ -67,6 +67,7 @@ struct td_gpu_prepared {
     struct td_gptq_op x;
     bool sorts_rows;               /* rows of W, and columns of A, are uploaded sorted by group */
     const char *identifier;        /* the kernels' name in their source */
+    bool lacks_memory;             /* to look for kernels of a name */
     const struct td_gpu_offer *offers;
     const struct td_gpu_adapter *adapter; /* of all kernels of the plan */
     struct td_gpu_plan plan;

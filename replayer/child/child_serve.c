@@ -156,10 +156,16 @@ static void set_answer(struct td_proto_msg *m, enum td_proto_status status, cons
     snprintf(m->text, sizeof m->text, "%s", text ? text : "");
 }
 
-/* A provider's error, or the build's, as a status. */
-static enum td_proto_status status_of(const struct td_error *err)
+/* Answer with a provider's error, or the build's: -1. rc: 0 is none; else err may have no sentence. */
+static int refuse(struct td_proto_msg *m, int rc, const struct td_error *err)
 {
-    return err->code == TD_EUNSUPPORTED ? TD_PROTO_UNSUPPORTED : err->code == TD_ENOMEM ? TD_PROTO_NO_MEMORY : TD_PROTO_FAILED;
+    const int code = err->code ? err->code : rc;
+
+    if (!code)
+        return 0;
+    set_answer(m, code == TD_EUNSUPPORTED ? TD_PROTO_UNSUPPORTED : code == TD_ENOMEM ? TD_PROTO_NO_MEMORY : TD_PROTO_FAILED,
+               *err->msg ? err->msg : td_code_name(code));
+    return -1;
 }
 
 static int prepare_op(struct child *c, struct td_proto_msg *m, void **prepared)
@@ -172,29 +178,26 @@ static int prepare_op(struct child *c, struct td_proto_msg *m, void **prepared)
         return -1;
     }
     enter_stage(c, TD_STAGE_PREPARE, 0);
-    if (c->provider->prepare(c->state, &c->op, prepared, &err)) {
-        set_answer(m, status_of(&err), err.msg);
-        return -1;
-    }
-    return 0;
+    return refuse(m, c->provider->prepare(c->state, &c->op, prepared, &err), &err);
 }
 
 static int run_repeat(struct child *c, void *prepared, uint32_t repeat, struct td_proto_msg *m)
 {
     struct td_error err = {0};
     char *image = (char *)c->images + td_proto_image_stride(c->op.out.size_bytes) * repeat;
+    int rc = 0;
 
     td_poison_fill(c->op.out.dtype, (int)repeat, c->op.out.data, c->op.out.size_bytes);
     enter_stage(c, TD_STAGE_RUN, repeat);
-    if ((c->provider->refill && c->provider->refill(c->state, prepared, &err)) || c->provider->run(c->state, prepared, &err)) {
-        set_answer(m, status_of(&err), err.msg);
-        return -1;
-    }
+    if (c->provider->refill)
+        rc = c->provider->refill(c->state, prepared, &err);
+    if (!rc)
+        rc = c->provider->run(c->state, prepared, &err);
+    if (rc)
+        return refuse(m, rc, &err);
     enter_stage(c, TD_STAGE_FETCH, repeat);
-    if (c->provider->fetch(c->state, prepared, &err)) {
-        set_answer(m, status_of(&err), err.msg);
-        return -1;
-    }
+    if ((rc = c->provider->fetch(c->state, prepared, &err)))
+        return refuse(m, rc, &err);
     memcpy(image, c->op.out.data, c->op.out.size_bytes);
     if (check_untouched(c, &err))
         set_answer(m, TD_PROTO_FAILED, err.msg);
