@@ -12,6 +12,7 @@
 #   hostile               whole, whatever SCALE is; so are kill_repair, kill_write, malicious_fixtures and power_cut
 #   kill_record           200 kills
 #   lint                  each 8th file, other ones each day; all of them from SCALE=8 on
+#   many_ops              a fixture of a million ops
 #   soak                  half an hour: the memory settles for the first quarter
 #
 # A script that has not ended after LIMIT_MINUTES (60 for each unit of SCALE) is stopped, and has failed.
