@@ -12,6 +12,7 @@
 
 #define MOST_RUNS 1000000
 #define MOST_NS 1e18
+#define MOST_TURNS ((int64_t)1 << 53)
 #define MOST_FLOOR 1e9         /* as of the policy's */
 #define ROUNDED (1 + 1e-9) /* a mean of squares may round beyond the largest of them */
 
@@ -350,6 +351,7 @@ int td_judgement_check(const struct td_op *op, struct td_error *err)
 {
     struct look k = {op, "", count_elements(op), err};
     const cJSON *j = op->judge;
+    int64_t turn;
     int rc;
 
     if (!j)
@@ -359,6 +361,9 @@ int td_judgement_check(const struct td_op *op, struct td_error *err)
     if ((rc = check_side(&k, j, "recorded")) || (rc = check_side(&k, j, "baseline")) ||
         (rc = check_side(&k, j, "candidate")) || (rc = check_over(&k, j)) || (rc = check_limits(&k, j)) ||
         (rc = check_reference(&k, j)) || (rc = check_compared(&k, j)))
+        return rc;
+    k.where = "";
+    if ((rc = read_count(&k, j, "turn", 0, MOST_TURNS, -1, &turn)))
         return rc;
     return check_speed(&k, j);
 }
