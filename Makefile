@@ -53,7 +53,7 @@ PROGRAMS  := tapedeck record replay replay-child differ gate fixture demo-server
 SRC_tapedeck    := $(wildcard driver/*.c)
 SRC_record      := $(wildcard recorder/*.c recorder/tap_client/*.c)
 SRC_replay      := $(wildcard replayer/*.c)
-SRC_replay-child := $(wildcard replayer/child/*.c) $(addprefix replayer/,child_protocol.c poison.c judge.c judge_slices.c)
+SRC_replay-child := $(wildcard replayer/child/*.c) $(addprefix replayer/,child_protocol.c poison.c judge.c judge_row.c judge_slices.c)
 SRC_differ      := $(wildcard differ/*.c)
 SRC_gate        := $(wildcard gate/*.c)
 SRC_fixture     := $(wildcard fixture/*.c)
@@ -97,7 +97,7 @@ clean: ## remove what was built
 # ---- compile -------------------------------------------------------------------------------------------------------
 # The reference is what judging waits for: -O3; its exact products may be fused with their sums. *_avx2.c and *_avx512.c are compiled for that instruction set and called only after a test at run time.
 # The tap: exceptions of the server pass through its frames.
-ISA = $(if $(findstring recorder/tap/,$(1)),-fexceptions) $(if $(findstring _ref.c,$(1))$(findstring judge_slices.c,$(1)),-O3) $(if $(findstring product_ref.c,$(1)),-ffp-contract=fast) $(if $(findstring _avx2,$(1)),-mavx2 -mfma -mf16c)$(if $(findstring _avx512,$(1)),-mavx512f -mavx512bw -mavx512vl -mavx2 -mfma -mf16c)
+ISA = $(if $(findstring recorder/tap/,$(1)),-fexceptions) $(if $(findstring _ref.c,$(1))$(findstring judge_slices.c,$(1))$(findstring judge_row.c,$(1)),-O3) $(if $(findstring product_ref.c,$(1)),-ffp-contract=fast) $(if $(findstring _avx2,$(1)),-mavx2 -mfma -mf16c)$(if $(findstring _avx512,$(1)),-mavx512f -mavx512bw -mavx512vl -mavx2 -mfma -mf16c)
 
 $(O)/%.o: %.c Makefile
 	@mkdir -p $(@D)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "replayer/judge_order.h"
+#include "replayer/judge_row.h"
 #include "replayer/judge_slices.h"
 
 /* One line per output dtype that can be judged; a kind may have its own line before the general one (kind NULL).
@@ -99,12 +100,19 @@ int64_t td_judge_equal(const struct td_op_ref *ref, const struct td_tensor *out,
     int64_t rows = td_judge_rows(out), cols = td_judge_cols(out), i, j, equal = 0;
     size_t w = td_dtype_size(out->dtype);
 
-    for (i = 0; i < rows; i++)
-        for (j = 0; (!ref || td_op_ref_has_row(ref, i)) && j < cols; j++) {
-            size_t at = (size_t)td_judge_offset(out, i, j) * w;
+    for (i = 0; i < rows; i++) {
+        const size_t row = cols ? (size_t)td_judge_offset(out, i, 0) * w : 0, step = out->ndim ? (size_t)out->strides[out->ndim - 1] * w : w;
+        const char *x = (const char *)a + row, *y = (const char *)b + row;
 
-            equal += !memcmp((const char *)a + at, (const char *)b + at, w);
+        if (ref && !td_op_ref_has_row(ref, i))
+            continue;
+        if (step == w && cols && !memcmp(x, y, (size_t)cols * w)) {
+            equal += cols;
+            continue;
         }
+        for (j = 0; j < cols; j++, x += step, y += step)
+            equal += w == 2 ? x[0] == y[0] && x[1] == y[1] : !memcmp(x, y, w);
+    }
     return equal;
 }
 
@@ -165,20 +173,22 @@ static void judge_repeats(const struct td_tensor *out, const void *const *images
                           struct td_judge_result *res)
 {
     size_t w = td_dtype_size(out->dtype);
-    double low = td_dtype_get(out->dtype, (const char *)images[0] + at, 0), high = low;
-    int r, finite = isfinite(low) != 0;
-    bool same = true;
+    double low, high;
+    int r, finite;
 
+    for (r = 1; r < n && !memcmp((const char *)images[0] + at, (const char *)images[r] + at, w); r++)
+        ;
+    if (r >= n)
+        return;
+    low = high = td_dtype_get(out->dtype, (const char *)images[0] + at, 0);
+    finite = isfinite(low) != 0;
     for (r = 1; r < n; r++) {
         double c = td_dtype_get(out->dtype, (const char *)images[r] + at, 0);
 
-        same = same && !memcmp((const char *)images[0] + at, (const char *)images[r] + at, w);
         finite += isfinite(c) != 0;
         low = fmin(low, c);
         high = fmax(high, c);
     }
-    if (same)
-        return;
     res->unstable++;
     if (finite) /* NaN in every repeat, with other bits: unstable, but no distance */
         res->spread = fmax(res->spread, finite < n || !isfinite(denom) ? INFINITY : (high - low) / denom);
@@ -260,42 +270,101 @@ static void end_row(const struct td_op_ref *ref, int64_t i, struct td_judge_slic
         td_judge_slices_end_row(slices, i, ref->r1 + i * ref->cols);
 }
 
-static void judge_elements(const struct td_op_ref *ref, const struct td_tensor *out, const void *const *images, int n_images,
-                           const struct td_judge_limits *lim, struct sums *s, struct td_judge_slices *slices,
-                           struct td_judge_result *res)
+/* What judge_elements() works on. */
+struct elements {
+    const struct td_op_ref *ref;
+    const struct td_tensor *out;
+    const void *const *images; int n_images;
+    const struct td_judge_limits *lim;
+    struct sums *s;
+    struct td_judge_slices *slices;
+    struct td_judge_result *res;
+    double root_k, overflow, d2, r2, d02, r02;
+    double *c, *score;             /* [cols] of a row */
+};
+
+static void judge_element(struct elements *x, int64_t i, int64_t j)
 {
-    double root_k = sqrt((double)(ref->inner > 0 ? ref->inner : 1)),
-           overflow = overflow_at(out->dtype), d2 = 0, r2 = 0, d02 = 0, r02 = 0;
-    size_t w = td_dtype_size(out->dtype);
-    int64_t i, j;
+    const int64_t e = i * x->ref->cols + j;
+    const size_t at = (size_t)td_judge_offset(x->out, i, j) * td_dtype_size(x->out->dtype);
+    const double c = td_dtype_get(x->out->dtype, (const char *)x->images[0] + at, 0), r = x->ref->r1[e], r0 = x->ref->r0[e];
+    const double denom = denominator(x->ref, e, x->lim, x->root_k), score = score_of(c, r, denom, x->overflow);
+    const double diff = isinf(score) ? INFINITY : isfinite(c) && isfinite(r) ? fabs(c - r) : 0;
+    const double diff0 = isinf(diff) ? INFINITY : isfinite(c) && isfinite(r0) ? fabs(c - r0) : 0;
+    struct sums *s = x->s;
 
-    for (i = 0; i < ref->rows; i++) {
-        for (j = 0; td_op_ref_has_row(ref, i) && j < ref->cols; j++) {
-            int64_t e = i * ref->cols + j;
-            size_t at = (size_t)td_judge_offset(out, i, j) * w;
-            double c = td_dtype_get(out->dtype, (const char *)images[0] + at, 0), r = ref->r1[e], r0 = ref->r0[e];
-            double denom = denominator(ref, e, lim, root_k), score = score_of(c, r, denom, overflow);
-            double diff = isinf(score) ? INFINITY : isfinite(c) && isfinite(r) ? fabs(c - r) : 0;
-            double diff0 = isinf(diff) ? INFINITY : isfinite(c) && isfinite(r0) ? fabs(c - r0) : 0;
+    count(x->res, c, r);
+    x->res->score = fmax(x->res->score, score);
+    x->res->max_abs = fmax(x->res->max_abs, diff);
+    x->d2 += diff * diff;
+    x->r2 += isfinite(r) ? r * r : 0;
+    x->d02 += diff0 * diff0;
+    x->r02 += isfinite(r0) ? r0 * r0 : 0;
+    s->row[i] += score * score;
+    s->col[j] += score * score;
+    s->tile[i / TD_JUDGE_TILE_ROWS * s->tiles_across + j / TD_JUDGE_TILE_COLS] += score * score;
+    td_judge_slices_put(x->slices, j, c - r, denom);
+    if (x->n_images > 1)
+        judge_repeats(x->out, x->images, x->n_images, at, denom, x->res);
+}
 
-            count(res, c, r);
-            res->score = fmax(res->score, score);
-            res->max_abs = fmax(res->max_abs, diff);
-            d2 += diff * diff;
-            r2 += isfinite(r) ? r * r : 0;
-            d02 += diff0 * diff0;
-            r02 += isfinite(r0) ? r0 * r0 : 0;
-            s->row[i] += score * score;
-            s->col[j] += score * score;
-            s->tile[i / TD_JUDGE_TILE_ROWS * s->tiles_across + j / TD_JUDGE_TILE_COLS] += score * score;
-            td_judge_slices_put(slices, j, c - r, denom);
-            if (n_images > 1)
-                judge_repeats(out, images, n_images, at, denom, res);
-        }
-        end_row(ref, i, slices);
+/* The repeats of a row that judge_row() judged. */
+static void judge_row_repeats(struct elements *x, int64_t i)
+{
+    const size_t w = td_dtype_size(x->out->dtype), at = (size_t)td_judge_offset(x->out, i, 0) * w;
+    bool same = true;
+
+    for (int r = 1; r < x->n_images; r++)
+        same = same && !memcmp((const char *)x->images[0] + at, (const char *)x->images[r] + at, (size_t)x->ref->cols * w);
+    for (int64_t j = 0; !same && j < x->ref->cols; j++)
+        judge_repeats(x->out, x->images, x->n_images, at + (size_t)j * w, denominator(x->ref, i * x->ref->cols + j, x->lim, x->root_k), x->res);
+}
+
+/* A whole row at once. False: it is one for judge_element(). */
+static bool judge_row(struct elements *x, int64_t i)
+{
+    const struct td_op_ref *ref = x->ref;
+    const int64_t e = i * ref->cols;
+    const struct td_judge_row row = {x->out->dtype, ref->cols, (const char *)x->images[0] + (size_t)td_judge_offset(x->out, i, 0) * td_dtype_size(x->out->dtype),
+                                     ref->r0 + e, ref->r1 + e, ref->mag + e, ref->slack ? ref->slack + e : NULL,
+                                     x->lim->u_out, x->lim->u_acc * x->root_k, x->lim->tiny, x->c, x->score, x->slices->e, x->slices->x};
+    struct td_judge_row_sums sums = {x->res->score, x->res->max_abs, x->d2, x->r2, x->d02, x->r02, x->s->row[i], 0, 0};
+
+    if (x->out->ndim && x->out->strides[x->out->ndim - 1] != 1)
+        return false;
+    if (!td_judge_row_score(&row))
+        return false;
+    td_judge_row_add(&row, &sums);
+    td_judge_row_add_columns(&row, x->s->col);
+    td_judge_row_add_tiles(&row, TD_JUDGE_TILE_COLS, x->s->tile + i / TD_JUDGE_TILE_ROWS * x->s->tiles_across);
+    x->res->score = sums.score;
+    x->res->max_abs = sums.max_abs;
+    x->d2 = sums.d2;
+    x->r2 = sums.r2;
+    x->d02 = sums.d02;
+    x->r02 = sums.r02;
+    x->s->row[i] = sums.row;
+    x->res->zero += sums.zero;
+    x->res->ref_nonzero += sums.ref_nonzero;
+    if (x->n_images > 1)
+        judge_row_repeats(x, i);
+    return true;
+}
+
+static void judge_elements(struct elements *x)
+{
+    const struct td_op_ref *ref = x->ref;
+
+    x->root_k = sqrt((double)(ref->inner > 0 ? ref->inner : 1));
+    x->overflow = overflow_at(x->out->dtype);
+    for (int64_t i = 0; i < ref->rows; i++) {
+        if (td_op_ref_has_row(ref, i) && ref->cols && !judge_row(x, i))
+            for (int64_t j = 0; j < ref->cols; j++)
+                judge_element(x, i, j);
+        end_row(ref, i, x->slices);
     }
-    res->rel_l2 = relative(d2, r2);
-    res->r0_rel_l2 = relative(d02, r02);
+    x->res->rel_l2 = relative(x->d2, x->r2);
+    x->res->r0_rel_l2 = relative(x->d02, x->r02);
 }
 
 static int64_t judged_rows(const struct td_op_ref *ref)
@@ -314,6 +383,7 @@ int td_judge_output(const struct td_op_ref *ref, const struct td_tensor *out, co
     int64_t down = (ref->rows + TD_JUDGE_TILE_ROWS - 1) / TD_JUDGE_TILE_ROWS, judged = judged_rows(ref);
     struct sums s = {.tiles_across = across};
     struct td_judge_slices slices;
+    struct elements x = {ref, out, images, n_images, lim, &s, &slices, res, 0, 0, 0, 0, 0, 0, NULL, NULL};
 
     memset(res, 0, sizeof *res);
     res->in_order = td_judge_ref_is_ordered(ref);
@@ -321,15 +391,17 @@ int td_judge_output(const struct td_op_ref *ref, const struct td_tensor *out, co
     res->total = judged * ref->cols;
     if (td_judge_check_image(ref, out, err))
         return err ? err->code : TD_EINVAL;
-    s.row = calloc((size_t)(ref->rows + ref->cols + down * across + 1), sizeof *s.row);
+    s.row = calloc((size_t)(ref->rows + 3 * ref->cols + down * across + 1), sizeof *s.row);
     if (!s.row || td_judge_slices_init(&slices, ref->rows, ref->cols, NULL)) {
         free(s.row);
         return td_fail(err, TD_ENOMEM, "out of memory for the scores of %lld elements", (long long)res->total);
     }
     s.col = s.row + ref->rows;
-    s.tile = s.col + ref->cols;
+    x.c = s.col + ref->cols;
+    x.score = x.c + ref->cols;
+    s.tile = x.score + ref->cols;
     slices.unfit = ref->ordered && !res->in_order; /* what such a sum loses is excused, and no rounding */
-    judge_elements(ref, out, images, n_images, lim, &s, &slices, res);
+    judge_elements(&x);
     td_judge_slices_take(&slices, &res->slices);
     td_judge_slices_release(&slices);
     if (res->unstable)

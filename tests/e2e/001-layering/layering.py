@@ -39,7 +39,7 @@ recorder/tap/cuda: recorder/tap/core recorder/tap/gpu kernels kernels/abi kernel
 recorder/tap/hip: recorder/tap/core recorder/tap/cuda recorder/tap/gpu kernels kernels/abi kernels/adapters kernels/gpucode
 recorder/tap_client: common common/desc format model model/identify recorder/tap/core kernels/gpucode
 recorder: common format wire model kernels/adapters recorder/tap_client
-replayer: common common/desc format wire model kernels/adapters kernels/gpucode kernels/ops kernels/providers kernels/reference
+replayer: common common/desc format wire model kernels kernels/adapters kernels/gpucode kernels/ops kernels/providers kernels/reference
 report: common
 differ: common common/desc report format wire
 fixture: common common/desc format report wire
