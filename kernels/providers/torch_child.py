@@ -244,7 +244,8 @@ class Patience:
 
 
 # A machine that is out of these says nothing about a kernel. C++ puts the same words into its RuntimeError.
-SHORTAGES = [os.strerror(e) for e in (errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOSPC)] + ["bad_alloc", "can't start new thread"]
+SHORTAGES = [os.strerror(e) for e in (errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOSPC)]
+SHORTAGES += ["bad_alloc", "can't start new thread", "can't allocate lock"]
 
 
 def is_shortage(e):
