@@ -29,6 +29,7 @@ const char *tap_cuda_times_begin(void)
 static void close_window(struct tap_gpu_times *t)
 {
     window_ns = tap_now() - began_ns;
+    t->most_ns = (uint64_t)window_ns;
     tap_cupti_times_close(t);
     tap_gpu_times_note_launched(t);
     tap_cuda_graph_names_note(t);

@@ -78,7 +78,7 @@ void tap_gpu_times_add(struct tap_gpu_times *t, const char *symbol, uint64_t sta
 {
     struct tap_gpu_time *k;
 
-    if (!start || end <= start) {
+    if (!start || end <= start || end - start > t->most_ns) {
         t->lost++;
         return;
     }
