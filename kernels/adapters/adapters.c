@@ -69,6 +69,8 @@ bool td_gpu_kernel_adds(const char *symbol, const char *layout, int64_t bits, in
     const struct td_gpu_adapter *adapter;
     bool adds = false;
 
+    if (is_operator && !strcmp(layout, "wna16")) /* vLLM's moe_wna16.cu: the blocks of K add to C */
+        return true;
     if (is_operator && !strcmp(layout, "exllama") && rows > TD_GPU_EXLLAMA_MOST_ROWS(bits))
         return false;
     for (int i = 0; !adds && (adapter = td_gpu_adapter_at(i)); i++)

@@ -301,7 +301,7 @@ stage_deep-gemm() {
     "$PYTHON" -c 'import vllm.third_party.deep_gemm' 2>"$WORK/deep-gemm.import.txt" ||
         { tail -n 3 "$WORK/deep-gemm.import.txt"; wrong "deep-gemm: this vLLM has no DeepGEMM (third_party/deep_gemm of its wheel, unpacked over it)"; return; }
     "$PYTHON" "$HERE/random_gptq.py" "$WORK/model-deep-gemm" --eight block || { wrong "deep-gemm: no model"; return; }
-    VLLM_DEEP_GEMM_WARMUP=skip DG_JIT_CACHE_DIR=$WORK/deep-gemm-cache RECORD="--gpu-time on" record_server deep-gemm model-deep-gemm ${EAGER---enforce-eager} || return
+    DTYPE=bfloat16 VLLM_DEEP_GEMM_WARMUP=skip DG_JIT_CACHE_DIR=$WORK/deep-gemm-cache RECORD="--gpu-time on" record_server deep-gemm model-deep-gemm ${EAGER---enforce-eager} || return
     sed -n '/^tapped/,$p' "$WORK/deep-gemm.record.txt" | tee -a "$WORK/table.txt"
     "$BIN/fixture" show -a "$WORK/deep-gemm" | sed -n "/^GPU's time/,/^\$/p" | tee -a "$WORK/table.txt"
     "$PYTHON" - "$WORK/deep-gemm/manifest.json" <<'LOOK' | tee -a "$WORK/table.txt"

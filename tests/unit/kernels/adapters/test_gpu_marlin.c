@@ -190,6 +190,7 @@ static void who_adds(void **state)
     assert_false(td_gpu_kernel_adds("_C::gptq_gemm", "exllama", 4, 51));
     assert_true(td_gpu_kernel_adds("_C::gptq_gemm", "exllama", 8, 24));
     assert_false(td_gpu_kernel_adds("_C::gptq_gemm", "exllama", 8, 25));
+    assert_true(td_gpu_kernel_adds("_moe_C::moe_wna16_gemm", "wna16", 4, 1));
     assert_false(td_gpu_kernel_adds("_C::marlin_gemm", "marlin", 4, 50));
     assert_false(td_gpu_kernel_adds("_C::machete_mm", "machete", 4, 50));
     assert_false(td_gpu_kernel_adds(MARLIN(F16, U4B8, "Li256ELi1ELi8ELi8ELb1ELi4ELi8ELb0"), "marlin", 4, 50));
