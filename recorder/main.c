@@ -33,7 +33,7 @@ static struct {
     .api = "auto",
     .scores = "on",
     .launches = "on",
-    .gpu_time = "off",
+    .gpu_time = "on",
 };
 
 static const struct td_arg table[] = {
@@ -108,7 +108,7 @@ static const struct td_arg table[] = {
      "cuBLAS announce (default on)", 0, 0},
     {"gpu-time", 0, TD_ARG_STR, &given.gpu_time, "on|off",
      "of an NVIDIA GPU: after all other requests, time its kernels for half a second, and say how much of "
-     "that the recorded GEMMs take (default off; needs --launches on)", 0, 0},
+     "that the recorded GEMMs take (default on; not with --launches off)", 0, 0},
     {"ring-mib", 0, TD_ARG_I64, &given.o.ring_mib, "MIB",
      "buffer between the tap and record: at least twice A and C of the largest op "
      "(default 16; for a GPU and llama.cpp 64, for a GPU with --gemms all 256)", 1, 1024},
