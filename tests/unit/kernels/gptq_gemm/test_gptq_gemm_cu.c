@@ -182,6 +182,8 @@ static void test_adapter_rows_fit(void **state)
     for (int i = 0; (k = td_simt_kernel_at(i)); i++) {
         const struct td_gpu_adapter *row = td_gpu_adapter_find(k->symbol, k->params, k->n_params, NULL);
 
+        if (strncmp(k->symbol, "td_gptq_gemm", 12)) /* the references are no server's kernels */
+            continue;
         if (!row)
             fail_msg("no row for %s", k->symbol);
         assert_string_equal(row->family, "td_gptq");
