@@ -83,6 +83,7 @@ static void both_calls_are_one_op(void **state)
 {
     const struct td_op *op;
     struct bench b;
+    char *launches;
     void *exec;
     int l;
 
@@ -106,7 +107,9 @@ static void both_calls_are_one_op(void **state)
         assert_string_equal(op->kind, "gptq_gemm");
         assert_string_equal(op->impl.symbol, "_C::awq_dequantize");
         assert_int_equal(cJSON_GetArraySize(op->impl.launches), 2);
-        assert_non_null(strstr(cJSON_PrintUnformatted(op->impl.launches), "\"cublasGemmEx\""));
+        launches = cJSON_PrintUnformatted(op->impl.launches);
+        assert_non_null(strstr(launches, "\"cublasGemmEx\""));
+        free(launches);
         assert_non_null(td_op_rec_in(op, "qweight"));
         check_blob(&b, td_op_rec_in(op, "a"), (void *)buffer[l % 2], ROWS * K * 2);
         dequantize(gpu_stream, l);
