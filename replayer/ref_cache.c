@@ -11,7 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,6 +21,7 @@
 #include "common/fs.h"
 #include "common/log.h"
 #include "replayer/judge.h"
+#include "replayer/ref_cache_dir.h"
 #include "replayer/ref_cache_file.h"
 
 #define NAME_END ".ref"
@@ -33,51 +36,17 @@ struct td_ref_cache {
     int dir;                        /* -1: there is no cache */
     struct td_hash program;         /* what computes references */
     int64_t max_bytes, bytes;
+    int64_t writing;                /* of bytes: in files that are being written */
     int64_t began_ns;               /* files that were used since are not removed */
     struct file *old; size_t n_old, next_old; /* what was there, from what was used longest ago on */
     int64_t temp;                   /* numbers temporary files */
+    struct td_hash *mine; size_t n_mine, mine_cap; /* keys of what this replay kept */
     bool gave_up;                   /* a file could not be written: no other is tried */
+    bool disk_full;                 /* that was why: what this replay kept is removed */
     struct td_ref_cache_counts counts;
 };
 
 /* ---- the folder ------------------------------------------------------------------------------ */
-
-static int path_of(const char *dir, char out[TD_PATH_MAX], struct td_error *err)
-{
-    const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int n;
-
-    if (dir)
-        n = snprintf(out, TD_PATH_MAX, "%s", dir);
-    else if (base && base[0] == '/')
-        n = snprintf(out, TD_PATH_MAX, "%s/tapedeck/references", base);
-    else if (home && home[0] == '/')
-        n = snprintf(out, TD_PATH_MAX, "%s/.cache/tapedeck/references", home);
-    else
-        return td_fail(err, TD_ENOTFOUND, "neither XDG_CACHE_HOME nor HOME names a folder for it");
-    return n < TD_PATH_MAX ? TD_OK : td_fail(err, TD_ELIMIT, "the path of its folder is too long");
-}
-
-/* The folder is one that only this user writes to: who else could write there would choose references. */
-static int open_folder(const char *path, struct td_error *err)
-{
-    struct stat st;
-    int dir;
-
-    if (td_fs_mkdirs(path, err))
-        return -1;
-    dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (dir < 0) {
-        td_fail(err, TD_EIO, "%.300s: %s", path, errno == ELOOP || errno == ENOTDIR ? "it is a link, or no folder" : strerror(errno));
-        return -1;
-    }
-    if (fstat(dir, &st) || st.st_uid != geteuid() || st.st_mode & 022 || faccessat(dir, ".", W_OK, 0)) {
-        td_fail(err, TD_EIO, "%.300s: others may write to it, or you may not", path);
-        close(dir);
-        return -1;
-    }
-    return dir;
-}
 
 static bool ends_with(const char *name, const char *end)
 {
@@ -89,6 +58,15 @@ static bool ends_with(const char *name, const char *end)
 static int64_t used_ns(const struct stat *st)
 {
     return (int64_t)st->st_mtim.tv_sec * TD_NS_PER_S + st->st_mtim.tv_nsec;
+}
+
+/* Now, by the clock that sets the times of files. It is some milliseconds behind the other one. */
+static int64_t file_clock_ns(void)
+{
+    struct timespec t = {0};
+
+    clock_gettime(CLOCK_REALTIME_COARSE, &t);
+    return (int64_t)t.tv_sec * TD_NS_PER_S + t.tv_nsec;
 }
 
 static void note_file(struct td_ref_cache *c, const char *name, size_t *cap)
@@ -140,6 +118,50 @@ static void list_folder(struct td_ref_cache *c)
         qsort(c->old, c->n_old, sizeof *c->old, by_use);
 }
 
+/* ---- room ------------------------------------------------------------------------------------ */
+
+/* Would n more bytes leave less of the disk free than others need? The reports and the outputs of this very
+ * gate may go to the same disk. */
+static bool disk_is_short(const struct td_ref_cache *c, int64_t n)
+{
+    struct statvfs v;
+    uint64_t half;
+
+    if (fstatvfs(c->dir, &v) || !v.f_blocks)
+        return false; /* a full one is seen when a file is written */
+    half = (uint64_t)v.f_blocks * v.f_frsize / 2;
+    return (uint64_t)v.f_bavail * v.f_frsize < (uint64_t)(c->writing + n) + (half < TD_REF_CACHE_SPARE ? half : TD_REF_CACHE_SPARE);
+}
+
+static bool lacks_room(const struct td_ref_cache *c, int64_t n)
+{
+    return c->bytes + n > c->max_bytes || disk_is_short(c, n);
+}
+
+/* Make room for n bytes, under the lock: remove what was used longest ago, but nothing that any replay used
+ * since this one began. A fixture that is larger than the cache would push out what it finds next time. */
+static bool make_room(struct td_ref_cache *c, int64_t n)
+{
+    struct stat st;
+
+    while (lacks_room(c, n) && c->next_old < c->n_old) {
+        const struct file *f = &c->old[c->next_old++];
+
+        if (fstatat(c->dir, f->name, &st, AT_SYMLINK_NOFOLLOW)) {
+            c->bytes -= f->bytes; /* another replay removed it */
+            continue;
+        }
+        if (used_ns(&st) < c->began_ns && !unlinkat(c->dir, f->name, 0))
+            c->bytes -= f->bytes;
+    }
+    if (lacks_room(c, n))
+        return false;
+    c->bytes += n;
+    return true;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
 /* The program that computes references: another build may compute others. */
 static int hash_program(struct td_hash *out, struct td_error *err)
 {
@@ -149,8 +171,10 @@ static int hash_program(struct td_hash *out, struct td_error *err)
 
     if (!rc && !n)
         return td_fail(err, TD_EIO, "this program cannot be read");
-    if (!rc)
+    if (!rc) {
         *out = td_hash_bytes(data, n);
+        munmap((void *)data, n);
+    }
     return rc;
 }
 
@@ -164,16 +188,18 @@ struct td_ref_cache *td_ref_cache_open(const char *dir, int64_t max_bytes)
         return NULL;
     c->dir = -1;
     c->max_bytes = max_bytes;
-    c->began_ns = td_clock_wall_ns();
+    c->began_ns = file_clock_ns();
     pthread_mutex_init(&c->lock, NULL);
     if (dir && !strcmp(dir, "off"))
         return c;
-    if (!path_of(dir, path, &err) && !hash_program(&c->program, &err))
-        c->dir = open_folder(path, &err);
+    if (!td_ref_dir_path(dir, path, &err) && !hash_program(&c->program, &err))
+        c->dir = td_ref_dir_open(path, &err);
     if (c->dir < 0)
         td_log(TD_LOG_WARN, "replay", "references are not kept (--cache): %s", err.msg);
     else
         list_folder(c);
+    if (c->dir >= 0 && disk_is_short(c, 0))
+        make_room(c, 0);
     return c;
 }
 
@@ -185,6 +211,7 @@ void td_ref_cache_close(struct td_ref_cache *c)
         close(c->dir);
     pthread_mutex_destroy(&c->lock);
     free(c->old);
+    free(c->mine);
     free(c);
 }
 
@@ -241,27 +268,6 @@ static void name_of(struct td_hash key, char out[TD_HASH_HEX + sizeof NAME_END])
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
-/* Read a file of at most `most` bytes. NULL: there is none, or it cannot be read. */
-static char *read_file(int dir, const char *name, size_t most, size_t *n)
-{
-    const int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    char *bytes = NULL;
-    struct stat st;
-    ssize_t got;
-
-    *n = 0;
-    if (fd < 0)
-        return NULL;
-    if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size > 0 && (uint64_t)st.st_size <= most)
-        bytes = malloc((size_t)st.st_size);
-    while (bytes && *n < (size_t)st.st_size && (got = read(fd, bytes + *n, (size_t)st.st_size - *n)) > 0)
-        *n += (size_t)got;
-    if (bytes)
-        futimens(fd, NULL); /* it was used now */
-    close(fd);
-    return bytes;
-}
-
 bool td_ref_cache_get(struct td_ref_cache *c, const struct td_op_call *op, const struct td_op_hold *hold, const char *rounding,
                       struct td_op_ref *ref)
 {
@@ -278,7 +284,7 @@ bool td_ref_cache_get(struct td_ref_cache *c, const struct td_op_call *op, const
     if (td_hash_is_zero(key))
         return false;
     name_of(key, name);
-    bytes = read_file(c->dir, name, td_ref_file_most(rows, cols), &n);
+    bytes = td_ref_dir_read(c->dir, name, td_ref_file_most(rows, cols), &n);
     if (!bytes)
         return false;
     whole = td_ref_file_read(bytes, n, key, rows, cols, ref);
@@ -291,68 +297,93 @@ bool td_ref_cache_get(struct td_ref_cache *c, const struct td_op_call *op, const
 
 /* ---- keeping --------------------------------------------------------------------------------- */
 
-/* Make room for n bytes, under the lock: remove what was used longest ago, but nothing that any replay used
- * since this one began. A fixture that is larger than the cache would push out what it finds next time. */
-static bool make_room(struct td_ref_cache *c, int64_t n)
+static void remove_kept(struct td_ref_cache *c, struct td_hash key)
 {
-    struct stat st;
+    char name[TD_HASH_HEX + sizeof NAME_END];
 
-    while (c->bytes + n > c->max_bytes && c->next_old < c->n_old) {
-        const struct file *f = &c->old[c->next_old++];
-
-        if (fstatat(c->dir, f->name, &st, AT_SYMLINK_NOFOLLOW)) {
-            c->bytes -= f->bytes; /* another replay removed it */
-            continue;
-        }
-        if (used_ns(&st) < c->began_ns && !unlinkat(c->dir, f->name, 0))
-            c->bytes -= f->bytes;
-    }
-    if (c->bytes + n > c->max_bytes)
-        return false;
-    c->bytes += n;
-    return true;
+    name_of(key, name);
+    unlinkat(c->dir, name, 0);
 }
 
-static bool write_file(int dir, const char *temp, const char *name, const void *bytes, size_t n)
+static void remember(struct td_ref_cache *c, struct td_hash key)
 {
-    const int fd = openat(dir, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    bool written;
+    if (c->n_mine == c->mine_cap) {
+        const size_t cap = c->mine_cap ? c->mine_cap * 2 : 256;
+        struct td_hash *more = realloc(c->mine, cap * sizeof *more);
 
-    if (fd < 0)
-        return false;
-    written = !td_fs_write_all(fd, bytes, n, temp, NULL);
-    written = !close(fd) && written;
-    written = written && !renameat(dir, temp, dir, name);
-    if (!written)
-        unlinkat(dir, temp, 0);
-    return written;
+        if (!more)
+            return;
+        c->mine = more;
+        c->mine_cap = cap;
+    }
+    c->mine[c->n_mine++] = key;
+}
+
+/* A file was written, or could not be. Where another thread has found the disk full since, it goes as well. */
+static void note_written(struct td_ref_cache *c, struct td_hash key, int64_t n, bool written)
+{
+    pthread_mutex_lock(&c->lock);
+    c->writing -= n;
+    if (written && c->disk_full) {
+        remove_kept(c, key);
+    } else if (written) {
+        c->counts.kept++;
+        remember(c, key);
+    }
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* Keep nothing more. On a full disk, what this replay kept may be what others lack: it is removed. */
+static void give_up(struct td_ref_cache *c, bool disk_full, const char *why)
+{
+    bool first;
+
+    pthread_mutex_lock(&c->lock);
+    first = !c->gave_up;
+    c->gave_up = true;
+    if (disk_full) {
+        c->disk_full = true;
+        while (c->n_mine)
+            remove_kept(c, c->mine[--c->n_mine]);
+        c->counts.kept = 0;
+    }
+    pthread_mutex_unlock(&c->lock);
+    if (first)
+        td_log(TD_LOG_WARN, "replay", "no more references are kept (--cache): %s", why);
+}
+
+static bool gave_up(struct td_ref_cache *c)
+{
+    bool yes;
+
+    pthread_mutex_lock(&c->lock);
+    yes = c->gave_up;
+    pthread_mutex_unlock(&c->lock);
+    return yes;
 }
 
 static void keep(struct td_ref_cache *c, struct td_hash key, const void *bytes, size_t n)
 {
     char name[TD_HASH_HEX + sizeof NAME_END], temp[64];
-    bool room, first = false;
+    bool room, is_short;
     int cause;
 
     pthread_mutex_lock(&c->lock);
-    room = !c->gave_up && make_room(c, (int64_t)n);
+    room = make_room(c, (int64_t)n);
+    is_short = !room && disk_is_short(c, (int64_t)n);
+    c->writing += room ? (int64_t)n : 0;
     snprintf(temp, sizeof temp, TEMP "%ld-%lld", (long)getpid(), (long long)c->temp++);
     pthread_mutex_unlock(&c->lock);
+    if (is_short)
+        give_up(c, false, "too little of its disk is free");
     if (!room)
         return;
     name_of(key, name);
     errno = 0;
-    if (write_file(c->dir, temp, name, bytes, n)) {
-        count(c, &c->counts.kept);
-        return;
-    }
-    cause = errno;
-    pthread_mutex_lock(&c->lock);
-    first = !c->gave_up;
-    c->gave_up = true;
-    pthread_mutex_unlock(&c->lock);
-    if (first)
-        td_log(TD_LOG_WARN, "replay", "no more references are kept (--cache): %s", cause ? strerror(cause) : "a file cannot be written");
+    cause = td_ref_dir_write(c->dir, temp, name, bytes, n) ? -1 : errno;
+    note_written(c, key, (int64_t)n, cause == -1);
+    if (cause != -1)
+        give_up(c, cause == ENOSPC || cause == EDQUOT, cause ? strerror(cause) : "a file cannot be written");
 }
 
 void td_ref_cache_put(struct td_ref_cache *c, const struct td_op_call *op, const struct td_op_hold *hold, const char *rounding,
@@ -365,7 +396,7 @@ void td_ref_cache_put(struct td_ref_cache *c, const struct td_op_call *op, const
     if (!c)
         return;
     count(c, &c->counts.computed);
-    if (c->dir < 0 || c->gave_up || ref->rows <= 0 || ref->cols <= 0 || ref->rows != td_judge_rows(&op->out) ||
+    if (c->dir < 0 || gave_up(c) || ref->rows <= 0 || ref->cols <= 0 || ref->rows != td_judge_rows(&op->out) ||
         ref->cols != td_judge_cols(&op->out))
         return;
     key = key_of(c, op, hold, rounding);

@@ -16,6 +16,7 @@
 #include "replayer/op_load.h"
 
 #define TD_REF_CACHE_BYTES ((int64_t)4 << 30)
+#define TD_REF_CACHE_SPARE ((uint64_t)1 << 30) /* of the disk stays free; of one below twice that: half */
 
 struct td_ref_cache;
 
@@ -25,7 +26,8 @@ struct td_ref_cache_counts { int64_t found, computed, damaged, kept; };
 /* Open a cache. Never NULL but for lack of memory: one that cannot be used finds nothing and keeps nothing, and
  * a warning says why.
  *   dir : NULL: $XDG_CACHE_HOME/tapedeck/references, or ~/.cache/...; "off": none
- *   max_bytes : what all files in it may take; what was used longest ago makes room */
+ *   max_bytes : what all files in it may take; what was used longest ago makes room, also where the disk
+ *       has less than TD_REF_CACHE_SPARE left */
 struct td_ref_cache *td_ref_cache_open(const char *dir, int64_t max_bytes);
 /* Find the reference of an op.
  *   hold : has the hashes of its inputs, by which they were loaded
