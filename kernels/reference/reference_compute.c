@@ -11,8 +11,8 @@
 #include "kernels/reference/reference_queue.h"
 #include "kernels/reference/reference_sample.h"
 
-#define WHOLE_EACH 128                      /* one in so many references is computed again as a whole, */
-#define WHOLE_PRODUCTS ((double)(1u << 31)) /* unless it has more products; then the next one is */
+#define WHOLE_EACH 128                   /* one in so many references is computed again as a whole, */
+#define WHOLE_PRODUCTS ((int64_t)1 << 31) /* or so many products of it */
 
 _Static_assert(TD_REFERENCE_UINT8_TOKEN == TD_GPTQ_UINT8_TOKEN && TD_REFERENCE_WEIGHT_BF16 == TD_GPTQ_WEIGHT_BF16 &&
                    TD_REFERENCE_WEIGHT_F16 == TD_GPTQ_WEIGHT_F16 && TD_REFERENCE_ZERO_BF16 == TD_GPTQ_ZERO_BF16 &&
@@ -142,22 +142,16 @@ static int run_rows(struct td_reference_gpu *g, const struct source *s, const st
     return rc;
 }
 
-static int compare_whole(const struct source *s, const struct td_op_ref *ref, struct td_error *err)
+static int compare_whole(const struct source *s, const struct td_op_ref *ref, unsigned number, struct td_error *err)
 {
-    struct td_op_ref again;
-    int rc = s->is_gptq ? td_gptq_op_ref(&s->gptq, &again, err) : td_gemm_ref(&s->gemm, &again, err);
-
-    if (rc)
-        return rc;
-    rc = td_reference_compare(ref, &again, err);
-    td_op_ref_release(&again);
-    return rc;
+    return s->is_gptq ? td_reference_compare_gptq(&s->gptq, ref, WHOLE_PRODUCTS, number / WHOLE_EACH, err)
+                      : td_reference_compare_gemm(&s->gemm, ref, WHOLE_PRODUCTS, number / WHOLE_EACH, err);
 }
 
 /* Check what came back, and add what is left to do on the CPU. */
-static int finish(const struct source *s, const struct td_reference_job *j, struct td_op_ref *ref, struct td_error *err)
+static int finish(const struct source *s, struct td_op_ref *ref, struct td_error *err)
 {
-    static atomic_uint count, whole_due = 1;
+    static atomic_uint count;
     const unsigned number = atomic_fetch_add(&count, 1);
     int rc = s->is_gptq ? td_reference_sample_gptq(&s->gptq, ref, number, err) : td_reference_sample_gemm(&s->gemm, ref, number, err);
 
@@ -167,11 +161,7 @@ static int finish(const struct source *s, const struct td_reference_job *j, stru
         td_gptq_op_ref_finish(&s->gptq, ref);
     else
         td_gemm_ref_finish(&s->gemm, ref);
-    if (number % WHOLE_EACH == WHOLE_EACH - 1)
-        atomic_store(&whole_due, 1);
-    if ((double)j->m * (double)j->n * (double)j->k <= WHOLE_PRODUCTS && atomic_exchange(&whole_due, 0))
-        rc = compare_whole(s, ref, err);
-    return rc;
+    return number % WHOLE_EACH ? TD_OK : compare_whole(s, ref, number, err);
 }
 
 int td_reference_gpu_compute(struct td_reference_gpu *g, const struct td_op_call *op, uint64_t weights, struct td_op_ref *ref,
@@ -199,7 +189,7 @@ int td_reference_gpu_compute(struct td_reference_gpu *g, const struct td_op_call
         rc = run_rows(g, &s, &part_of, i, ref, err);
     }
     if (!rc)
-        rc = finish(&s, &j, ref, err);
+        rc = finish(&s, ref, err);
     if (rc)
         td_op_ref_release(ref);
     return rc;

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "kernels/ops/gemm_ref.h"
 #include "kernels/ops/gptq_any_ref.h"
 
 struct sums { double r0, r1, mag; };
@@ -38,13 +39,23 @@ static struct sums sums_of(int64_t k, const double *a0, const double *a1, const 
     return s;
 }
 
-/* The j-th of `most` numbers below n, spread over it; the last one is n - 1. */
+/* How many places spread() gives of n: one of each of `most` equal parts, and the last of all. */
+static int64_t places(int64_t most, int64_t n)
+{
+    return n <= most ? n : most + 1;
+}
+
+/* The j-th of these places. */
 static int64_t spread(int64_t j, int64_t most, int64_t n, uint64_t *seed)
 {
     const int64_t from = n * j / most, room = n * (j + 1) / most - from;
 
+    if (n <= most)
+        return j;
+    if (j == most)
+        return n - 1;
     *seed = *seed * 6364136223846793005u + 1442695040888963407u;
-    return j == most - 1 || room < 1 ? from + (room < 1 ? 0 : room - 1) : from + (int64_t)((*seed >> 33) % (uint64_t)room);
+    return from + (int64_t)((*seed >> 33) % (uint64_t)room);
 }
 
 typedef void column_fn(const void *x, int64_t n, double *stored, double *rounded);
@@ -53,10 +64,9 @@ typedef void row_fn(const void *x, int64_t i, double *stored, double *rounded);
 static int sample(const void *x, int64_t k, row_fn *row, column_fn *column, bool own_a, bool own_w, const struct td_op_ref *ref, uint64_t seed,
                   struct td_error *err)
 {
-    const int64_t rows = ref->rows < TD_REFERENCE_SAMPLE_ROWS ? ref->rows : TD_REFERENCE_SAMPLE_ROWS,
-                  cols = ref->cols < TD_REFERENCE_SAMPLE_COLS ? ref->cols : TD_REFERENCE_SAMPLE_COLS;
+    const int64_t rows = places(TD_REFERENCE_SAMPLE_ROWS, ref->rows), cols = places(TD_REFERENCE_SAMPLE_COLS, ref->cols);
     double *memory = malloc((size_t)k * (size_t)(2 * rows + 2) * sizeof *memory + 1), *w0 = memory + 2 * rows * k, *w1 = own_w ? w0 + k : w0;
-    int64_t at[TD_REFERENCE_SAMPLE_ROWS];
+    int64_t at[TD_REFERENCE_SAMPLE_ROWS + 1];
     int rc = TD_OK;
 
     if (!memory)
@@ -64,11 +74,11 @@ static int sample(const void *x, int64_t k, row_fn *row, column_fn *column, bool
     for (int64_t i = 0; i < rows; i++) {
         double *a = memory + 2 * i * k;
 
-        at[i] = spread(i, rows, ref->rows, &seed);
+        at[i] = spread(i, TD_REFERENCE_SAMPLE_ROWS, ref->rows, &seed);
         row(x, at[i], a, own_a ? a + k : a);
     }
     for (int64_t j = 0; !rc && j < cols; j++) {
-        const int64_t n = spread(j, cols, ref->cols, &seed);
+        const int64_t n = spread(j, TD_REFERENCE_SAMPLE_COLS, ref->cols, &seed);
 
         column(x, n, w0, w1);
         for (int64_t i = 0; !rc && i < rows; i++) {
@@ -120,14 +130,57 @@ int td_reference_sample_gemm(const struct td_gemm *x, const struct td_op_ref *re
     return sample(x, x->k, gemm_row, gemm_column, false, false, ref, seed, err);
 }
 
-int td_reference_compare(const struct td_op_ref *ref, const struct td_op_ref *again, struct td_error *err)
+/* Compare rows from, from + step, ... of a reference with those of another. */
+static int compare_rows(const struct td_op_ref *ref, const struct td_op_ref *again, int64_t from, int64_t step, struct td_error *err)
 {
-    for (int64_t e = 0; e < ref->rows * ref->cols; e++) {
+    for (int64_t e = 0; e < again->rows * again->cols; e++) {
         const struct sums s = {again->r0[e], again->r1[e], again->mag[e]};
-        const int rc = check_element(ref, e / ref->cols, e % ref->cols, &s, err);
+        const int rc = check_element(ref, from + e / ref->cols * step, e % ref->cols, &s, err);
 
         if (rc)
             return rc;
     }
     return TD_OK;
+}
+
+/* Every so many rows, so that at most `most` products are computed, or one row. */
+static int64_t step_of(int64_t m, int64_t n, int64_t k, int64_t most)
+{
+    const int64_t by_size = most / (n * k > 0 ? n * k : 1), rows = by_size < 1 ? 1 : by_size;
+
+    return m <= rows ? 1 : (m + rows - 1) / rows;
+}
+
+int td_reference_compare_gptq(const struct td_gptq_op *x, const struct td_op_ref *ref, int64_t most, uint64_t seed, struct td_error *err)
+{
+    const int64_t step = step_of(x->m, x->n, x->k, most), from = (int64_t)(seed % (uint64_t)step);
+    struct td_gptq_op some = *x;
+    struct td_op_ref again;
+    int rc;
+
+    some.m = (x->m - from + step - 1) / step;
+    some.a = (const char *)x->a + (size_t)(from * x->lda) * td_dtype_size(x->dtype);
+    some.lda = x->lda * step;
+    if ((rc = td_gptq_op_ref(&some, &again, err)))
+        return rc;
+    rc = compare_rows(ref, &again, from, step, err);
+    td_op_ref_release(&again);
+    return rc;
+}
+
+int td_reference_compare_gemm(const struct td_gemm *x, const struct td_op_ref *ref, int64_t most, uint64_t seed, struct td_error *err)
+{
+    const int64_t step = step_of(x->m, x->n, x->k, most), from = (int64_t)(seed % (uint64_t)step);
+    struct td_gemm some = *x;
+    struct td_op_ref again;
+    int rc;
+
+    some.m = (x->m - from + step - 1) / step;
+    some.a = (const unsigned char *)x->a + (size_t)(from * x->lda) * td_dtype_size(x->a_dtype);
+    some.lda = x->lda * step;
+    if ((rc = td_gemm_ref(&some, &again, err)))
+        return rc;
+    rc = compare_rows(ref, &again, from, step, err);
+    td_op_ref_release(&again);
+    return rc;
 }

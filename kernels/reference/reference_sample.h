@@ -10,11 +10,14 @@
 #define TD_REFERENCE_SAMPLE_COLS 8
 #define TD_REFERENCE_ROOM 1e-12 /* of |A||W|: what two engines may differ by */
 
-/* Compare up to 16 rows by 8 columns, chosen by seed, the last row and column among them, with sums made
- * one by one. ref : before its bias. TD_ECORRUPT: they differ, err says where and by how much. TD_ENOMEM. */
+/* Compare the elements of up to 17 rows by 9 columns with sums made one by one: a row of each of 16 equal
+ * parts, chosen by seed, and the last; columns of 8 parts likewise. ref : before its bias. TD_ECORRUPT: they
+ * differ, err says where and by how much. TD_ENOMEM. */
 int td_reference_sample_gptq(const struct td_gptq_op *x, const struct td_op_ref *ref, uint64_t seed, struct td_error *err);
 int td_reference_sample_gemm(const struct td_gemm *x, const struct td_op_ref *ref, uint64_t seed, struct td_error *err);
-/* Compare all of two references. */
-int td_reference_compare(const struct td_op_ref *ref, const struct td_op_ref *again, struct td_error *err);
+/* Compare whole rows, of the finished reference, with the CPU's: all of them, or so many, spread over all and
+ * chosen by seed, that they take at most `most` products (one row at least). Errors as above, TD_ELIMIT. */
+int td_reference_compare_gptq(const struct td_gptq_op *x, const struct td_op_ref *ref, int64_t most, uint64_t seed, struct td_error *err);
+int td_reference_compare_gemm(const struct td_gemm *x, const struct td_op_ref *ref, int64_t most, uint64_t seed, struct td_error *err);
 
 #endif

@@ -224,6 +224,82 @@ static void test_sample_sees_one_column(void **state)
     op_case_release(&t);
 }
 
+/* How many of 100 samples see a fault in rows from.. to.. of one column. */
+static int samples_that_see(const struct td_gptq_op *x, const struct td_op_ref *ref, int64_t from, int64_t to, int64_t column)
+{
+    int seen = 0;
+
+    for (int64_t row = from; row < to; row++)
+        ref->mag[row * ref->cols + column] *= 1.5;
+    for (uint64_t seed = 0; seed < 100; seed++) {
+        struct td_error err = {0};
+
+        seen += td_reference_sample_gptq(x, ref, seed, &err) == TD_ECORRUPT;
+    }
+    for (int64_t row = from; row < to; row++)
+        ref->mag[row * ref->cols + column] /= 1.5;
+    return seen;
+}
+
+/* No column and no row is left out by every sample; the last ones are in each. */
+static void test_sample_leaves_no_place_out(void **state)
+{
+    struct op_case t;
+    struct td_gptq_op x;
+    struct td_op_ref ref;
+    struct td_error err = {0};
+
+    (void)state;
+    case_gptq(&t, &(struct gptq_form){TD_DT_F16, TD_DT_F16, "none", false, false, 4, 32}, 40, 64, 96, 0, true);
+    assert_int_equal(td_op_kind_find("gptq_gemm")->reference(&t.op, &ref, &err), 0);
+    assert_int_equal(td_gptq_op_of(&t.op, &x, &err), 0);
+    for (int64_t n = 0; n < 64; n++)
+        if (!samples_that_see(&x, &ref, 0, 40, n))
+            fail_msg("no sample sees column %lld", (long long)n);
+    for (int64_t i = 0; i < 40; i++)
+        if (!samples_that_see(&x, &ref, i, i + 1, 63))
+            fail_msg("no sample sees row %lld", (long long)i);
+    assert_int_equal(samples_that_see(&x, &ref, 39, 40, 63), 100);
+    td_op_ref_release(&ref);
+    op_case_release(&t);
+}
+
+/* Rows of a reference that is too large to be compared as a whole: each is one of them by some seed. */
+static void test_whole_rows(void **state)
+{
+    struct op_case t[2];
+    struct td_error err = {0};
+
+    (void)state;
+    case_gptq(&t[0], &(struct gptq_form){TD_DT_F16, TD_DT_F16, "uint8-token", true, false, 4, 32}, 7, 64, 96, 1, true);
+    case_gemm(&t[1], TD_DT_BF16, 7, 64, 96, true, 0, true);
+    for (int i = 0; i < 2; i++) {
+        struct td_gptq_op x;
+        struct td_gemm y;
+        struct td_op_ref ref;
+
+        assert_int_equal(td_op_kind_find(t[i].op.kind)->reference(&t[i].op, &ref, &err), 0);
+        assert_int_equal(i ? td_gemm_of(&t[i].op, &y, &err) : td_gptq_op_of(&t[i].op, &x, &err), 0);
+        for (int rows = 0; rows < 9; rows++) /* products for so many: then there are 7, 7, 4, 3, 2, 2, 2, 1, 1 choices */
+            for (int bad = -1; bad < 7; bad++) {
+                const int64_t most = (int64_t)rows * 64 * 96;
+                int seen = 0;
+
+                for (uint64_t seed = 0; seed < 7; seed++) {
+                    if (bad >= 0)
+                        ref.r1[bad * 64 + 20] += 1;
+                    seen += (i ? td_reference_compare_gemm(&y, &ref, most, seed, &err) : td_reference_compare_gptq(&x, &ref, most, seed, &err)) ==
+                            TD_ECORRUPT;
+                    if (bad >= 0)
+                        ref.r1[bad * 64 + 20] -= 1;
+                }
+                assert_true(bad < 0 ? !seen : rows < 7 ? seen > 0 && seen < 7 : seen == 7);
+            }
+        td_op_ref_release(&ref);
+        op_case_release(&t[i]);
+    }
+}
+
 /* Other kinds and forms are the CPU's; without a device there is a reason. */
 static void test_refusals(void **state)
 {
@@ -256,7 +332,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gptq), cmocka_unit_test(test_gemm), cmocka_unit_test(test_rows_in_parts), cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_wrong_sums_are_found), cmocka_unit_test(test_sample_sees_one_column), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_wrong_sums_are_found), cmocka_unit_test(test_sample_sees_one_column), cmocka_unit_test(test_sample_leaves_no_place_out),
+        cmocka_unit_test(test_whole_rows), cmocka_unit_test(test_refusals),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
