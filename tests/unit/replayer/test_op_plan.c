@@ -110,8 +110,8 @@ static void a_plan_is_found_again(void **state)
 {
     char path[] = "/tmp/td-plan-XXXXXX", text[4096], *json;
     static const char *const AROUND[] = {"{\"replay\":{\"op_plan\":%s}}", "{\"fixtures\":[{},{\"replay\":{\"op_plan\":%s}}]}",
-                                         "{\"reports\":[{\"fixtures\":[{\"replay\":{\"op_plan\":{\"fixture\":\"other\"}}}]},"
-                                         "{\"fixtures\":[{\"replay\":{\"op_plan\":%s}}]}]}"};
+                                         ("{\"reports\":[{\"fixtures\":[{\"replay\":{\"op_plan\":{\"fixture\":\"other\"}}}]},"
+                                          "{\"fixtures\":[{\"replay\":{\"op_plan\":%s}}]}]}")};
     struct td_op_list l, again;
     struct td_op_share s;
     cJSON *plan;
