@@ -69,6 +69,21 @@ uint64_t td_op_weights_key(const struct td_op *op)
     return h;
 }
 
+static uint64_t mix_text(uint64_t h, const char *text)
+{
+    return mix_hash(h, td_hash64(text ? text : "", text ? strlen(text) : 0));
+}
+
+/* What is summed up apart beside the sizes: an op of one element type, rounding or kernel stands for none of
+ * another. */
+static uint64_t format_key(const struct td_op *op)
+{
+    const struct td_tensor_rec *a = td_op_rec_in(op, "a");
+
+    return mix_text(mix_text(mix_text(mix_text(0, op->has_out ? op->out.dtype : ""), a ? a->dtype : ""),
+                             op->act_rounding ? op->act_rounding : "none"), op->impl.symbol);
+}
+
 /* ---- the list -------------------------------------------------------------------------------- */
 
 void td_op_list_release(struct td_op_list *l)
@@ -82,13 +97,14 @@ void td_op_list_release(struct td_op_list *l)
 static int find_or_add_group(struct td_op_list *l, const struct td_op *op, int32_t *out,
                              struct td_error *err)
 {
-    struct td_op_group g = {.m_class = td_m_class(td_json_get_i64(op->attrs, "m", 1))};
+    struct td_op_group g = {.m_class = td_m_class(td_json_get_i64(op->attrs, "m", 1)), .format = format_key(op)};
     size_t i;
 
     snprintf(g.kernel, sizeof g.kernel, "%s", op->kind ? op->kind : "?");
     td_op_shape_words(op, g.shape, sizeof g.shape);
     for (i = l->n_groups; i-- > 0;)
-        if (l->groups[i].m_class == g.m_class && !strcmp(l->groups[i].shape, g.shape) && !strcmp(l->groups[i].kernel, g.kernel))
+        if (l->groups[i].m_class == g.m_class && l->groups[i].format == g.format && !strcmp(l->groups[i].shape, g.shape) &&
+            !strcmp(l->groups[i].kernel, g.kernel))
             break;
     if (i == SIZE_MAX) {
         if (l->n_groups == l->cap_groups) {

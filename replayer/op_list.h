@@ -13,13 +13,15 @@
 /* Room for td_op_shape_words() of any op: an element type and 8 sizes, or 4 attributes. */
 #define TD_OP_SHAPE_WORDS 192
 
-/* Ops with the same kernel, the same sizes but for M, and the same M class. Samples are drawn and
- * results are reported by group. */
+/* Ops with the same kernel, the same sizes but for M, the same M class, and the same formats. Samples are
+ * drawn and results are reported by group. Groups are no coarser than those of differ/numerics.h: an op of
+ * each is one of each there. */
 struct td_op_group {
     char kernel[64];     /* "gptq_gemm" */
     char shape[TD_OP_SHAPE_WORDS]; /* "N=640 K=256 b4 g128 act", "Q4_1 N=640 K=256": sizes without M;
                                       those of the output where there is no n or k */
     int m_class;         /* td_m_class() */
+    uint64_t format;     /* equal: the same element types of the output and of a, rounding, and symbol */
     int64_t seen, chosen;
     int64_t first;       /* of its ops in td_op_list.order, once that is there */
 };

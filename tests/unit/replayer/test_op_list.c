@@ -56,6 +56,34 @@ static void groups_by_shape_and_m(void **state)
     td_op_list_release(&l);
 }
 
+/* An op of one element type, rounding or kernel stands for none of another. */
+static void groups_by_format(void **state)
+{
+    struct td_tensor_rec a = {.role = "a", .dtype = "F16"};
+    struct td_op op = {.kind = kind, .in = &a, .n_in = 1, .has_out = true, .out = {.dtype = "F16"}};
+    struct td_op_list l = {0};
+
+    (void)state;
+    assert_int_equal(td_op_list_add(&l, &op, true, NULL), TD_OK);
+    op.act_rounding = (char[]){"none"};
+    assert_int_equal(td_op_list_add(&l, &op, true, NULL), TD_OK);
+    assert_int_equal(l.n_groups, 1);
+    strcpy(op.out.dtype, "BF16");
+    assert_int_equal(td_op_list_add(&l, &op, true, NULL), TD_OK);
+    assert_int_equal(l.n_groups, 2);
+    strcpy(a.dtype, "BF16");
+    assert_int_equal(td_op_list_add(&l, &op, true, NULL), TD_OK);
+    assert_int_equal(l.n_groups, 3);
+    op.act_rounding = (char[]){"q8_1"};
+    assert_int_equal(td_op_list_add(&l, &op, true, NULL), TD_OK);
+    assert_int_equal(l.n_groups, 4);
+    op.impl.symbol = (char[]){"other"};
+    assert_int_equal(td_op_list_add(&l, &op, true, NULL), TD_OK);
+    assert_int_equal(td_op_list_add(&l, &op, true, NULL), TD_OK);
+    assert_int_equal(l.n_groups, 5);
+    td_op_list_release(&l);
+}
+
 /* Sizes of any length tell shapes apart. */
 static void long_shapes_are_groups_of_their_own(void **state)
 {
@@ -282,7 +310,7 @@ static void timing_words(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(groups_by_shape_and_m), cmocka_unit_test(long_shapes_are_groups_of_their_own),
+        cmocka_unit_test(groups_by_shape_and_m), cmocka_unit_test(groups_by_format), cmocka_unit_test(long_shapes_are_groups_of_their_own),
         cmocka_unit_test(an_op_over_the_limit_does_not_end_the_list), cmocka_unit_test(shapes_name_the_weights), cmocka_unit_test(a_routing_is_not_part_of_the_weights),
         cmocka_unit_test(sample_is_fair), cmocka_unit_test(sample_leaves_no_group_out), cmocka_unit_test(samples_are_fair_over_layers_and_steps),
         cmocka_unit_test(no_maximum_takes_all), cmocka_unit_test(shards_cover_once), cmocka_unit_test(shard_words),
