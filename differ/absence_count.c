@@ -299,13 +299,30 @@ void td_count_ops_replayed(const struct td_comparison *c, const struct td_side *
 
 /* ---- timings --------------------------------------------------------------------------------- */
 
+/* A replay whose time ended: the ops that it left out may be those that were to be timed. */
+static bool count_cut_off(const struct td_side *side, const struct td_planned *p,
+                          struct td_absence_count *out)
+{
+    const int64_t left_out = td_absence_known(td_fixture_ledger(side->fx, "ops.dropped.time"));
+
+    if (!left_out)
+        return false;
+    out->planned = p->ops > left_out ? p->ops : left_out;
+    out->seen = out->planned - left_out;
+    snprintf(out->say, sizeof out->say,
+             "the time ended after %lld of %lld planned ops: those left out were to be timed as well "
+             "(--time N gives more)", (long long)out->seen, (long long)out->planned);
+    return true;
+}
+
 void td_count_pairs(const struct td_comparison *c, const struct td_side *side,
                     const struct td_planned *p, struct td_absence_count *out)
 {
     size_t i;
 
     if (p->ops <= 0 ||
-        !td_json_get(td_json_get(td_fixture_manifest(side->fx), "replay"), "baseline_build"))
+        !td_json_get(td_json_get(td_fixture_manifest(side->fx), "replay"), "baseline_build") ||
+        count_cut_off(side, p, out))
         return;
     out->planned = 1;
     for (i = 0; i < c->ops.n && !out->seen; i++)
