@@ -48,11 +48,22 @@ struct td_ref_cache {
 
 /* ---- the folder ------------------------------------------------------------------------------ */
 
-static bool ends_with(const char *name, const char *end)
+static bool is_reference(const char *name)
 {
-    const size_t n = strlen(name), m = strlen(end);
+    return strspn(name, "0123456789abcdef") == TD_HASH_HEX - 1 && !strcmp(name + TD_HASH_HEX - 1, NAME_END);
+}
 
-    return n >= m && !strcmp(name + n - m, end);
+/* TEMP, the number of a process, "-", a number. */
+static bool is_temporary(const char *name)
+{
+    static const char digits[] = "0123456789";
+    const char *at = name + strlen(TEMP);
+    size_t n;
+
+    if (strncmp(name, TEMP, strlen(TEMP)) || !(n = strspn(at, digits)) || at[n] != '-')
+        return false;
+    at += n + 1;
+    return *at && !at[strspn(at, digits)];
 }
 
 static int64_t used_ns(const struct stat *st)
@@ -71,16 +82,17 @@ static int64_t file_clock_ns(void)
 
 static void note_file(struct td_ref_cache *c, const char *name, size_t *cap)
 {
+    const bool reference = is_reference(name), temporary = is_temporary(name);
     struct stat st;
 
-    if (fstatat(c->dir, name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
+    if (!(reference || temporary) || fstatat(c->dir, name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
         return;
-    if (!strncmp(name, TEMP, strlen(TEMP)) && used_ns(&st) < c->began_ns - TEMP_OLD_S * TD_NS_PER_S) {
+    if (temporary && used_ns(&st) < c->began_ns - TEMP_OLD_S * TD_NS_PER_S) {
         unlinkat(c->dir, name, 0); /* who wrote it was killed */
         return;
     }
     c->bytes += st.st_size;
-    if (!ends_with(name, NAME_END) || strlen(name) >= sizeof c->old->name || c->n_old == FILES_MAX)
+    if (!reference || c->n_old == FILES_MAX)
         return;
     if (c->n_old == *cap) {
         struct file *more = realloc(c->old, (*cap ? *cap * 2 : 256) * sizeof *more);
@@ -274,8 +286,8 @@ bool td_ref_cache_get(struct td_ref_cache *c, const struct td_op_call *op, const
     const int64_t rows = td_judge_rows(&op->out), cols = td_judge_cols(&op->out);
     char name[TD_HASH_HEX + sizeof NAME_END], *bytes;
     struct td_hash key;
-    bool whole;
     size_t n;
+    int rc;
 
     memset(ref, 0, sizeof *ref);
     if (!c || c->dir < 0 || rows <= 0 || cols <= 0)
@@ -287,12 +299,13 @@ bool td_ref_cache_get(struct td_ref_cache *c, const struct td_op_call *op, const
     bytes = td_ref_dir_read(c->dir, name, td_ref_file_most(rows, cols), &n);
     if (!bytes)
         return false;
-    whole = td_ref_file_read(bytes, n, key, rows, cols, ref);
+    rc = td_ref_file_read(bytes, n, key, rows, cols, ref);
     free(bytes);
-    count(c, whole ? &c->counts.found : &c->counts.damaged);
-    if (!whole)
+    if (rc != TD_ENOMEM)
+        count(c, rc ? &c->counts.damaged : &c->counts.found);
+    if (rc == TD_ECORRUPT)
         unlinkat(c->dir, name, 0);
-    return whole;
+    return !rc;
 }
 
 /* ---- keeping --------------------------------------------------------------------------------- */

@@ -26,7 +26,7 @@ struct td_ref_cache_counts { int64_t found, computed, damaged, kept; };
 /* Open a cache. Never NULL but for lack of memory: one that cannot be used finds nothing and keeps nothing, and
  * a warning says why.
  *   dir : NULL: $XDG_CACHE_HOME/tapedeck/references, or ~/.cache/...; "off": none
- *   max_bytes : what all files in it may take; what was used longest ago makes room, also where the disk
+ *   max_bytes : what all its files may take; those of others do not count, and stay; what was used longest ago makes room, also where the disk
  *       has less than TD_REF_CACHE_SPARE left */
 struct td_ref_cache *td_ref_cache_open(const char *dir, int64_t max_bytes);
 /* Find the reference of an op.

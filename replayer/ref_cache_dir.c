@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/memory.h"
+
 int td_ref_dir_path(const char *dir, char out[TD_PATH_MAX], struct td_error *err)
 {
     const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -47,6 +49,12 @@ int td_ref_dir_open(const char *path, struct td_error *err)
     return dir;
 }
 
+/* Did this user write it, and nobody else? No link: it has just been replaced by another replay. */
+static bool is_own(const struct stat *st)
+{
+    return S_ISREG(st->st_mode) && st->st_uid == geteuid() && !(st->st_mode & 022) && st->st_nlink <= 1;
+}
+
 char *td_ref_dir_read(int dir, const char *name, size_t most, size_t *n)
 {
     const int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -57,7 +65,8 @@ char *td_ref_dir_read(int dir, const char *name, size_t most, size_t *n)
     *n = 0;
     if (fd < 0)
         return NULL;
-    if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size > 0 && (uint64_t)st.st_size <= most)
+    if (!fstat(fd, &st) && is_own(&st) && st.st_size > 0 && (uint64_t)st.st_size <= most &&
+        !td_memory_room((uint64_t)st.st_size, name, NULL))
         bytes = malloc((size_t)st.st_size);
     while (bytes && *n < (size_t)st.st_size && (got = read(fd, bytes + *n, (size_t)st.st_size - *n)) > 0)
         *n += (size_t)got;

@@ -17,8 +17,8 @@ int td_ref_dir_path(const char *dir, char out[TD_PATH_MAX], struct td_error *err
 /* Make it where it is not there, and open it. -1: it is no folder, or not one that only this user writes to: who
  * else could write there would choose references. */
 int td_ref_dir_open(const char *path, struct td_error *err);
-/* Read a file of at most `most` bytes, from malloc, and note that it was used. NULL: there is none, or it
- * cannot be read. */
+/* Read a file of at most `most` bytes, from malloc, and note that it was used. NULL: there is none, it
+ * cannot be read, it is another user's, others may write to it or it has another name, or there is no memory. */
 char *td_ref_dir_read(int dir, const char *name, size_t most, size_t *n);
 /* Write a file: under the name temp, then in one step under its own. False: errno says why, 0: unknown. */
 bool td_ref_dir_write(int dir, const char *temp, const char *name, const void *bytes, size_t n);

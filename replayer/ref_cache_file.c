@@ -5,7 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/memory.h"
+
 #define MAGIC "tdref01"
+#define DOUBLES_MAX 5 /* for each element: r1, r0, mag, slack, ordered */
 
 enum { R0 = 1, SLACK = 2, ORDERED = 4, UNJUDGED = 8, MAG_F32 = 16, SLACK_F32 = 32 };
 
@@ -74,7 +77,7 @@ void *td_ref_file_make(const struct td_op_ref *r, struct td_hash key, size_t *n)
     char *bytes, *at;
 
     *n = bytes_of(h.flags, r->rows, r->cols);
-    bytes = malloc(*n);
+    bytes = td_memory_room(*n, "a reference to keep", NULL) ? NULL : malloc(*n);
     if (!bytes)
         return NULL;
     at = put(bytes + sizeof h, r->r1, count, false);
@@ -119,7 +122,7 @@ static bool head_fits(const struct head *h, const char *bytes, size_t n, struct 
            h->flags < 2 * SLACK_F32 && n == bytes_of(h->flags, rows, cols) && h->checksum == td_hash64(bytes + CHECKED, n - CHECKED);
 }
 
-bool td_ref_file_read(const void *data, size_t n, struct td_hash key, int64_t rows, int64_t cols, struct td_op_ref *r)
+int td_ref_file_read(const void *data, size_t n, struct td_hash key, int64_t rows, int64_t cols, struct td_op_ref *r)
 {
     const char *bytes = data, *at = bytes + sizeof(struct head);
     const int64_t count = rows * cols;
@@ -128,10 +131,12 @@ bool td_ref_file_read(const void *data, size_t n, struct td_hash key, int64_t ro
 
     memset(r, 0, sizeof *r);
     if (n < sizeof h)
-        return false;
+        return TD_ECORRUPT;
     memcpy(&h, bytes, sizeof h);
     if (!head_fits(&h, bytes, n, key, rows, cols))
-        return false;
+        return TD_ECORRUPT;
+    if (td_memory_room((uint64_t)count * DOUBLES_MAX * sizeof(double) + (uint64_t)rows, "a reference that was kept", NULL))
+        return TD_ENOMEM;
     r->rows = rows;
     r->cols = cols;
     r->inner = h.inner;
@@ -151,5 +156,5 @@ bool td_ref_file_read(const void *data, size_t n, struct td_hash key, int64_t ro
             (r->unjudged || !(h.flags & UNJUDGED));
     if (!whole)
         td_op_ref_release(r);
-    return whole;
+    return whole ? TD_OK : TD_ENOMEM;
 }

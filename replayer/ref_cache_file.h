@@ -15,7 +15,7 @@
 void *td_ref_file_make(const struct td_op_ref *ref, struct td_hash key, size_t *n);
 /* The most bytes that a file for so many elements has. */
 size_t td_ref_file_most(int64_t rows, int64_t cols);
-/* Read it. False: it is damaged, of another key or of other sizes, or there is no memory. */
-bool td_ref_file_read(const void *bytes, size_t n, struct td_hash key, int64_t rows, int64_t cols, struct td_op_ref *ref);
+/* Read it. TD_ECORRUPT: it is damaged, of another key or of other sizes; TD_ENOMEM: there is no memory. */
+int td_ref_file_read(const void *bytes, size_t n, struct td_hash key, int64_t rows, int64_t cols, struct td_op_ref *ref);
 
 #endif

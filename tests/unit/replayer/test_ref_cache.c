@@ -14,7 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/memory.h"
 #include "replayer/ref_cache.h"
+#include "replayer/ref_cache_file.h"
 
 #define ROWS 3
 #define COLS 5
@@ -308,6 +310,133 @@ static void no_link_is_followed(void **state)
     td_op_ref_release(&ref);
 }
 
+static void let_others_write(const char *path)
+{
+    assert_int_equal(chmod(path, 0620), 0);
+}
+
+static void give_a_second_name(const char *path)
+{
+    char other[420];
+
+    snprintf(other, sizeof other, "%s-other", path);
+    assert_int_equal(link(path, other), 0);
+}
+
+static void give_away(const char *path)
+{
+    assert_int_equal(chown(path, 65534, 65534), 0);
+}
+
+/* A file that somebody else may have written is none: it is computed, and kept anew. */
+static void a_file_of_others_is_not_found(void **state)
+{
+    void (*const change[])(const char *) = {let_others_write, give_a_second_name, give_away};
+    const size_t n_change = geteuid() ? 2 : 3; /* only root gives files away */
+    struct td_op_ref ref = make_ref(5, true, true), found;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < n_change; i++) {
+        struct td_ref_cache *c = td_ref_cache_open(folder, 1 << 20);
+        struct td_ref_cache_counts n;
+
+        put(c, 9, "none", &ref);
+        assert_true(get(c, 9, "none", &found));
+        td_op_ref_release(&found);
+        each_file(change[i]);
+        assert_false(get(c, 9, "none", &found));
+        put(c, 9, "none", &ref);
+        assert_true(get(c, 9, "none", &found));
+        td_op_ref_release(&found);
+        td_ref_cache_counts(c, &n);
+        assert_true(n.damaged == 0 && n.kept == 2);
+        td_ref_cache_close(c);
+    }
+    td_op_ref_release(&ref);
+}
+
+static void make_file(const char *name)
+{
+    char path[400];
+    FILE *f;
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    f = fopen(path, "w");
+    assert_non_null(f);
+    fputs("text", f);
+    fclose(f);
+    set_old(path);
+}
+
+static bool is_there(const char *name)
+{
+    char path[400];
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return !access(path, F_OK);
+}
+
+/* What has another name than the cache gives is not removed, however old. */
+static void files_of_others_stay(void **state)
+{
+    static const char *const others[] = {"thesis.ref", ".ref", "0123456789abcdef0123456789ABCDEF.ref",
+                                         "0123456789abcdef0123456789abcde.ref", ".tmp-notes", ".tmp-12-", ".tmp-12-3x", ".tmp--3"};
+    static const char *const own[] = {"0123456789abcdef0123456789abcdef.ref", ".tmp-12-3"};
+    const size_t n = sizeof others / sizeof *others;
+    struct td_op_ref ref = make_ref(5, false, false);
+    struct td_ref_cache *c;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < n; i++)
+        make_file(others[i]);
+    for (i = 0; i < 2; i++)
+        make_file(own[i]);
+    c = td_ref_cache_open(folder, 3);
+    put(c, 1, "none", &ref);
+    td_ref_cache_close(c);
+    for (i = 0; i < n; i++)
+        assert_true(is_there(others[i]));
+    for (i = 0; i < 2; i++)
+        assert_false(is_there(own[i]));
+    td_op_ref_release(&ref);
+}
+
+/* Where memory is short, a file is not read; it is not taken for a damaged one. */
+static void lack_of_memory_is_no_damage(void **state)
+{
+    const int64_t rows = 1000, cols = 1000, n = rows * cols;
+    struct td_op_ref ref = {.rows = rows, .cols = cols, .inner = 1}, found;
+    const struct td_op_hold hold = hold_of(4);
+    struct td_ref_cache *c = td_ref_cache_open(folder, 1 << 28);
+    struct td_op_call *op = call_of(rows);
+    struct td_ref_cache_counts counts;
+    size_t bytes;
+    void *file;
+
+    (void)state;
+    op->out.shape[1] = op->out.strides[0] = cols;
+    ref.r1 = ref.r0 = calloc((size_t)n, sizeof *ref.r1);
+    ref.mag = calloc((size_t)n, sizeof *ref.mag);
+    assert_true(ref.r1 && ref.mag);
+    td_ref_cache_put(c, op, &hold, "none", &ref);
+    file = td_ref_file_make(&ref, (struct td_hash){1, 2}, &bytes);
+    assert_non_null(file);
+    td_memory_beside((int64_t)1 << 50);
+    assert_int_equal(td_ref_file_read(file, bytes, (struct td_hash){1, 2}, rows, cols, &found), TD_ENOMEM);
+    assert_int_equal(td_ref_file_read(file, bytes, (struct td_hash){1, 3}, rows, cols, &found), TD_ECORRUPT);
+    assert_false(td_ref_cache_get(c, op, &hold, "none", &found));
+    td_memory_beside(-((int64_t)1 << 50));
+    td_ref_cache_counts(c, &counts);
+    assert_true(counts.damaged == 0 && counts.found == 0);
+    assert_true(td_ref_cache_get(c, op, &hold, "none", &found));
+    td_op_ref_release(&found);
+    free(file);
+    td_op_ref_release(&ref);
+    td_ref_cache_close(c);
+}
+
 /* Off, a file in the place of the folder, a folder of everybody: all is computed. */
 static void a_cache_that_cannot_be_used_keeps_nothing(void **state)
 {
@@ -362,7 +491,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_A_FOLDER(what_was_kept_is_found),  IN_A_FOLDER(others_are_not_found), IN_A_FOLDER(a_damaged_file_is_worthless),
         IN_A_FOLDER(a_full_cache_makes_room), IN_A_FOLDER(no_link_is_followed),  IN_A_FOLDER(a_cache_that_cannot_be_used_keeps_nothing),
-        IN_A_FOLDER(bounds_are_rounded_up),
+        IN_A_FOLDER(bounds_are_rounded_up),   IN_A_FOLDER(a_file_of_others_is_not_found), IN_A_FOLDER(files_of_others_stay),
+        IN_A_FOLDER(lack_of_memory_is_no_damage),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
