@@ -24,7 +24,8 @@ static bool go_up(char *path)
     return true;
 }
 
-int td_outside_fixtures(const char *path, struct td_error *err)
+/* what: the sentence begins with it. */
+static int check(const char *path, const char *what, struct td_error *err)
 {
     char dir[TD_PATH_MAX];
     size_t n;
@@ -40,10 +41,26 @@ int td_outside_fixtures(const char *path, struct td_error *err)
     if (!td_fixture_folder_has_records(dir))
         return TD_OK;
     return td_fail(err, TD_EINVAL, "%.300s would lie in the folder of the fixture %.300s, where only its own files belong; name another place",
-                   path, dir);
+                   what, dir);
+}
+
+int td_outside_fixtures(const char *path, struct td_error *err)
+{
+    return check(path, path, err);
 }
 
 int td_outside_fixtures_option(const char *option, const char *path, struct td_error *err)
 {
     return td_outside_fixtures(path, err) ? td_fail_at(err, "%s", option) : TD_OK;
+}
+
+int td_outside_fixtures_folder_option(const char *option, const char *dir, struct td_error *err)
+{
+    char inside[TD_PATH_MAX], what[TD_PATH_MAX];
+    const int n = dir ? snprintf(inside, sizeof inside, "%s/file", dir) : 0;
+
+    if (n <= 0 || n >= (int)sizeof inside)
+        return TD_OK; /* whoever makes the folder refuses such a path */
+    snprintf(what, sizeof what, "what %.300s holds", dir);
+    return check(inside, what, err) ? td_fail_at(err, "%s", option) : TD_OK;
 }

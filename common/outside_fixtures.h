@@ -11,5 +11,7 @@
 int td_outside_fixtures(const char *path, struct td_error *err);
 /* The same, of the value of an option, which the sentence begins with. */
 int td_outside_fixtures_option(const char *option, const char *path, struct td_error *err);
+/* The same, of a folder in which files will be made: it may not be a fixture's own either. */
+int td_outside_fixtures_folder_option(const char *option, const char *dir, struct td_error *err);
 
 #endif

@@ -181,7 +181,7 @@ static int spare_inputs(struct td_gate_options *o, struct td_error *err)
     return rc ? err->code : TD_OK;
 }
 
-/* TD_EINVAL: what is kept, or what is accepted, would be written into a fixture's folder. */
+/* TD_EINVAL: what is kept, a reference, or what is accepted, would be written into a fixture's folder. */
 static int stay_outside(const struct td_gate_options *o, struct td_error *err)
 {
     char accepted[TD_PATH_MAX];
@@ -189,6 +189,8 @@ static int stay_outside(const struct td_gate_options *o, struct td_error *err)
 
     if (!rc)
         rc = td_outside_fixtures_option("--artifacts", o->artifacts, err);
+    if (!rc && o->cache && strcmp(o->cache, "off"))
+        rc = td_outside_fixtures_folder_option("--cache", o->cache, err);
     if (!rc && o->accept && !(rc = td_accept_path(o->policy, accepted, sizeof accepted, err)))
         rc = td_outside_fixtures_option("--accept", accepted, err);
     return rc;

@@ -403,6 +403,8 @@ static int run_command_line(int argc, char **argv)
                                                   : "which fixture? {replay} FIXTURE --server HOST:PORT ({replay} --help)");
     if (!rc)
         rc = td_outside_fixtures_option("-o", o.output, &err);
+    if (!rc && o.cache && strcmp(o.cache, "off"))
+        rc = td_outside_fixtures_folder_option("--cache", o.cache, &err);
     if (rc)
         return fail_usage(&err);
     if (kernels)
