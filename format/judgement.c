@@ -143,10 +143,27 @@ static int check_runs(const struct look *k, const cJSON *e)
     return check_error(k, e, "spread", false);
 }
 
+/* Sums over slices, if there are any, must be such as errors up to the score have. */
+static int check_slices(const struct look *k, const cJSON *judge, const cJSON *e)
+{
+    const cJSON *sums = td_json_get(e, "slices");
+    const double u_out = td_json_get_num(td_json_get(judge, "limits"), "u_out", 0);
+    struct td_slices s;
+    const char *fault;
+
+    if (!sums)
+        return TD_OK;
+    if (!td_slices_read(sums, &s))
+        return unfit(k, "slices", sums, "sums over slices are due");
+    if (k->op->has_out && s.rows * s.cols != k->elements)
+        return unfit(k, "slices", sums, "sums over %lld elements are due", (long long)k->elements);
+    fault = td_slices_fault(&s, td_json_get_num(e, "score", INFINITY), u_out);
+    return fault ? unfit(k, "slices", sums, "of errors %s", fault) : TD_OK;
+}
+
 static int check_side(struct look *k, const cJSON *judge, const char *side)
 {
     const cJSON *e = td_json_get(judge, side);
-    struct td_slices slices;
     double score;
     int rc;
 
@@ -156,8 +173,8 @@ static int check_side(struct look *k, const cJSON *judge, const char *side)
     if (!cJSON_IsObject(e))
         return unfit(k, side, e, "an object or null is due");
     k->where = side;
-    if (td_json_get(e, "slices") && !td_slices_read(td_json_get(e, "slices"), &slices))
-        return unfit(k, "slices", td_json_get(e, "slices"), "sums over slices are due");
+    if ((rc = check_slices(k, judge, e)))
+        return rc;
     if (!td_json_get(e, "score") && td_json_get_str(e, "crash", NULL))
         return TD_OK; /* nothing came back */
     if (!is_error(td_json_get(e, "score")))

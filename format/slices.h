@@ -49,5 +49,8 @@ int64_t td_slices_count(int64_t all, int mod, int rest);
 cJSON *td_slices_json(const struct td_slices *s);
 /* Read them. False: what stands there are no such sums (out->rows is 0). json NULL: there are none. */
 bool td_slices_read(const cJSON *json, struct td_slices *out);
+/* Can errors have these sums, of an output with this score (not finite: not known), judged with this
+ * u_out (0: not known)? NULL: they can; else what would hold of sums that can. */
+const char *td_slices_fault(const struct td_slices *s, double score, double u_out);
 
 #endif
