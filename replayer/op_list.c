@@ -196,7 +196,7 @@ int64_t td_op_list_keep(struct td_op_list *l, const int64_t *keep)
     return left_out;
 }
 
-static void give_turns(struct td_op_list *l)
+void td_op_list_give_turns(struct td_op_list *l)
 {
     size_t g;
 
@@ -239,7 +239,7 @@ int td_op_list_sample(struct td_op_list *l, int64_t max, struct td_error *err)
     int rc = sample(l, max, err);
 
     if (!rc)
-        give_turns(l);
+        td_op_list_give_turns(l);
     return rc;
 }
 

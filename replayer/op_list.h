@@ -66,5 +66,7 @@ int td_op_list_sample(struct td_op_list *list, int64_t max, struct td_error *err
 /* Of each group keep the chosen ops that come first in its order, at most keep[group] of them. Returns
  * how many are not chosen any more. The order is there. */
 int64_t td_op_list_keep(struct td_op_list *list, const int64_t *keep);
+/* Count the turns anew, after others were chosen. The order is there. */
+void td_op_list_give_turns(struct td_op_list *list);
 
 #endif

@@ -41,10 +41,10 @@ cJSON *td_op_plan_json(const struct td_op_list *list, const struct td_op_share *
                        const char *fixture_id);
 
 /* Find the plan of a fixture in a file: the manifest of a replay (or its folder), or the report that gate
- * wrote as JSON. *out is the caller's. TD_EINVAL: there is none, or none of this fixture. */
+ * wrote as JSON. *out is the caller's. TD_EINVAL: there is none, none of this fixture, or no regular file. */
 int td_op_plan_load(const char *path, const char *fixture_id, cJSON **out, struct td_error *err);
-/* Choose the planned ops of the list. *left_out: how many of those that were chosen are not any more.
- * TD_EINVAL: it names an op that the list does not hold. */
+/* Choose the planned ops of the list, whose order is there, and give these their turns. *left_out: how many of
+ * those that were chosen are not any more. TD_EINVAL: it names an op that the list does not hold. */
 int td_op_plan_choose(const cJSON *plan, struct td_op_list *list, int64_t *left_out, struct td_error *err);
 
 #endif

@@ -104,7 +104,7 @@ int td_op_plan_load(const char *path, const char *fixture_id, cJSON **out, struc
     *out = NULL;
     if (folder && td_fs_join(manifest, sizeof manifest, path, "manifest.json", err))
         return err ? err->code : TD_ELIMIT;
-    file = td_json_load(folder ? manifest : path, FILE_MAX, err);
+    file = folder ? td_json_load_member(manifest, FILE_MAX, err) : td_json_load_regular(path, FILE_MAX, err);
     if (!file)
         return td_fail_at(err, "--plan");
     found = find_plan(file, fixture_id, &any);
@@ -194,5 +194,6 @@ int td_op_plan_choose(const cJSON *plan, struct td_op_list *l, int64_t *left_out
     if (n != SIZE_MAX && found < named && !l->bad_frames)
         return td_fail(err, TD_EINVAL, "--plan: it names %lld ops, of which the fixture holds %lld", (long long)named,
                        (long long)found);
+    td_op_list_give_turns(l);
     return TD_OK;
 }

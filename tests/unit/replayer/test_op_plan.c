@@ -148,6 +148,28 @@ static void a_plan_is_found_again(void **state)
     unlink(path);
 }
 
+/* The first ops of a group that are judged are timed: those of a plan, not those that it leaves out. */
+static void turns_count_planned_ops(void **state)
+{
+    cJSON *plan = td_json_parse("{\"ops\":[[0,7]]}", 15, NULL);
+    int64_t left_out;
+    struct td_op_list l;
+    int first[2] = {0}, i;
+
+    (void)state;
+    make_list(&l);
+    assert_non_null(plan);
+    assert_int_equal(td_op_list_sample(&l, 0, NULL), TD_OK);
+    assert_int_equal(td_op_plan_choose(plan, &l, &left_out, NULL), TD_OK);
+    for (i = 0; i < 40; i++) {
+        assert_int_equal(l.items[i].turn >= 0, i < 8);
+        first[i % 2] += l.items[i].turn >= 0 && l.items[i].turn < 2;
+    }
+    assert_true(first[0] == 2 && first[1] == 2);
+    cJSON_Delete(plan);
+    td_op_list_release(&l);
+}
+
 static void bad_plans_are_refused(void **state)
 {
     static const char *const BAD[] = {"{\"ops\":[[3,1]]}", "{\"ops\":[[1,3],[3,4]]}", "{\"ops\":[7]}", "{\"ops\":[[-1,2]]}",
@@ -189,7 +211,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(time_is_shared),        cmocka_unit_test(no_group_is_left_out), cmocka_unit_test(the_share_says_what_is_in_it),
-        cmocka_unit_test(a_plan_is_found_again), cmocka_unit_test(bad_plans_are_refused), cmocka_unit_test(times),
+        cmocka_unit_test(a_plan_is_found_again), cmocka_unit_test(bad_plans_are_refused), cmocka_unit_test(turns_count_planned_ops), cmocka_unit_test(times),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
