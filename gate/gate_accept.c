@@ -81,6 +81,19 @@ static void say_dates(const cJSON *report, const char *path)
     }
 }
 
+/* Does a report, or one of the joined, judge only a part of the recorded ops? */
+static bool leaves_ops_out(const cJSON *report)
+{
+    const cJSON *plan = td_json_get(report, "op_plan"), *one;
+
+    if (td_json_get_i64(plan, "planned", 0) < td_json_get_i64(plan, "of", 0))
+        return true;
+    cJSON_ArrayForEach(one, td_json_get(report, "reports"))
+        if (leaves_ops_out(one))
+            return true;
+    return false;
+}
+
 /* Accept what this run found. Nothing is written unless all of it can be accepted. */
 static void add(const struct td_gate_options *o, struct td_gate_accept *a, cJSON **report)
 {
@@ -99,6 +112,9 @@ static void add(const struct td_gate_options *o, struct td_gate_accept *a, cJSON
     } else {
         td_log(TD_LOG_WARN, "gate", "accepted until %s by %s, in %s: commit that file", o->until,
                who, a->path);
+        if (leaves_ops_out(*report))
+            td_log(TD_LOG_WARN, "gate", "the plan left ops out: a larger one may find more than was accepted; "
+                   "accept with --time all, or gate with --plan");
         apply(added, a->today, report);
     }
     cJSON_Delete(added);
