@@ -323,7 +323,7 @@ void td_slice_coarse(const struct td_slice_op *ops, size_t n, double limit, doub
             now += (double)ops[end].now->sum[TD_SUM_EE][0];
             of += (double)ops[end].now->rows * (double)ops[end].now->cols;
         }
-        ratio = log(fmax(now, 1e-12 * of) / fmax(old, floor * floor * of)) / 2;
+        ratio = log(fmax(now, 1e-12 * of) / fmax(old, fmax(floor * floor, 1e-12) * of)) / 2;
         sum += ratio;
         squares += ratio * ratio;
         blocks++;

@@ -404,6 +404,27 @@ static void errors_of_columns_are_no_bias(void **state)
     stop(&w);
 }
 
+/* Without a floor, both sides exact: neither is coarser. */
+static void exact_results_are_not_coarser(void **state)
+{
+    struct world w;
+    int i;
+
+    (void)state;
+    make_ops(9, false);
+    start(&w);
+    w.policy.coarse_floor = 0;
+    for (i = 0; i < OPS; i++) {
+        add_op(&w, i, &F32, &F32);
+        memset(w.set.op[i].recorded.slices->sum[TD_SUM_EE], 0, sizeof w.set.op[i].recorded.slices->sum[TD_SUM_EE]);
+        memset(w.set.op[i].candidate.slices->sum[TD_SUM_EE], 0, sizeof w.set.op[i].candidate.slices->sum[TD_SUM_EE]);
+    }
+    measure(&w);
+    assert_int_equal(w.bias.groups, 2);
+    assert_int_equal(w.bias.n, 0);
+    stop(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -417,6 +438,7 @@ int main(void)
         cmocka_unit_test(a_baseline_may_be_biased),
         cmocka_unit_test(the_policy_decides),
         cmocka_unit_test(errors_of_columns_are_no_bias),
+        cmocka_unit_test(exact_results_are_not_coarser),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
