@@ -81,6 +81,12 @@ static int open_with(const struct td_gpu_driver *driver, const char *folder, con
     return TD_OK;
 }
 
+/* Can there be an AMD GPU? Without its device the runtime is not loaded, for it starts threads and keeps memory. */
+static bool may_have_hip(void)
+{
+    return getenv("TD_HIP_LIBRARY") || td_fs_exists("/dev/kfd");
+}
+
 int td_reference_device_open(const char *folder, struct td_reference_device **out, struct td_error *err)
 {
     struct td_error other = {0};
@@ -88,12 +94,12 @@ int td_reference_device_open(const char *folder, struct td_reference_device **ou
 
     *out = NULL;
     rc = open_with(&td_gpu_driver_cuda, folder, "td_reference.fatbin", out, err);
-    if (rc && !open_with(&td_gpu_driver_hip, folder, "td_reference.hsaco", out, &other)) {
+    if (rc && may_have_hip() && !open_with(&td_gpu_driver_hip, folder, "td_reference.hsaco", out, &other)) {
         td_error_clear(err);
         return TD_OK;
     }
     /* who has an AMD card wants to know about it, not about CUDA */
-    return rc == TD_ENOTFOUND && other.code != TD_ENOTFOUND ? td_fail(err, other.code, "%s", other.msg) : rc;
+    return rc == TD_ENOTFOUND && other.code && other.code != TD_ENOTFOUND ? td_fail(err, other.code, "%s", other.msg) : rc;
 }
 
 static void forget_weights(struct td_reference_device *d, struct weights *w)
