@@ -16,8 +16,8 @@ OTHERS = {
     ("common/fixture_lock.c", "open"): "the lock; with O_NOFOLLOW and O_NONBLOCK, and it must be a regular file",
     ("differ/policy.c", "td_json_load"): "the user's policy",
     ("replayer/fixture_replay.c", "fopen"): "/proc/cpuinfo",
-    ("replayer/ref_cache.c", "open"): "the folder of the user's cache; with O_NOFOLLOW and O_DIRECTORY",
-    ("replayer/ref_cache.c", "openat"): "a file of that cache; with O_NOFOLLOW, and it must be a regular file",
+    ("replayer/ref_cache_dir.c", "open"): "the folder of the user's cache; with O_NOFOLLOW and O_DIRECTORY",
+    ("replayer/ref_cache_dir.c", "openat"): "a file of that cache; with O_NOFOLLOW, and it must be a regular file",
     ("wire/suite.c", "td_fs_read"): "the user's suite",
 }
 root, seen = sys.argv[1], set()
