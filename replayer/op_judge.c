@@ -132,6 +132,7 @@ struct batch {
     struct td_reference_makers *makers;
     struct work *works; int n_works;
     struct td_ref_cache *cache;
+    bool keeps;                    /* references are looked for in the cache, and kept; else counted */
     atomic_int next, done;         /* work that is taken next; items judged */
     atomic_int unfinished;         /* works */
     td_op_judged_fn *tell; void *ctx;
@@ -184,13 +185,14 @@ static void compute_refs(const struct batch *b, const struct td_op_kind *kind, u
 
 static void find_refs(const struct batch *b, const struct td_op_kind *kind, const struct work *w, struct side_refs *s)
 {
+    static const struct td_op_ref nothing; /* is counted alone */
     const struct td_op_call *calls[MAX_JOINED];
     int which[MAX_JOINED], i, n = 0;
 
     for (i = 0; i < w->n; i++) {
         const struct td_op_item *it = &b->items[w->first + i];
 
-        s->found[i] = td_ref_cache_get(b->cache, &it->call, &it->hold, s->rounding, &s->refs[i]);
+        s->found[i] = b->keeps && td_ref_cache_get(b->cache, &it->call, &it->hold, s->rounding, &s->refs[i]);
         if (!s->found[i]) {
             which[n] = i;
             calls[n++] = &it->call;
@@ -199,7 +201,7 @@ static void find_refs(const struct batch *b, const struct td_op_kind *kind, cons
     if (n)
         compute_refs(b, kind, b->items[w->first].weights, calls, which, n, s);
     for (i = 0; i < n && !s->rc; i++)
-        td_ref_cache_put(b->cache, calls[i], &b->items[w->first + which[i]].hold, s->rounding, &s->refs[which[i]]);
+        td_ref_cache_put(b->cache, calls[i], &b->items[w->first + which[i]].hold, s->rounding, b->keeps ? &s->refs[which[i]] : &nothing);
 }
 
 static void release_refs(struct side_refs *s, int n)
@@ -351,12 +353,24 @@ static void divide_into_works(struct td_op_item *items, int n, struct batch *b)
     }
 }
 
+/* Is there a GPU, or may there soon be one? */
+static bool may_use_gpu(struct td_reference_makers *makers)
+{
+    enum td_reference_state state = TD_REFERENCE_NONE;
+    char words[8];
+
+    if (makers->gpu)
+        state = td_reference_gpu_state(makers->gpu, false, words, sizeof words);
+    return state == TD_REFERENCE_OPENING || state == TD_REFERENCE_READY;
+}
+
 int td_op_judge_batch(struct td_op_item *items, int n, struct td_reference_makers *makers, struct td_ref_cache *cache, int threads,
                       td_op_judged_fn *tell, void *ctx, struct td_error *err)
 {
     struct batch b = {.items = items,
                       .makers = makers,
-                      .cache = makers->gpu ? NULL : cache, /* a GPU computes faster than a disk reads */
+                      .cache = cache,
+                      .keeps = !may_use_gpu(makers), /* a GPU computes faster than a disk reads */
                       .works = calloc((size_t)n + 1, sizeof *b.works),
                       .tell = tell,
                       .ctx = ctx};
