@@ -87,7 +87,7 @@
      0, 0}
 #define TD_REPLAY_PLAN(value)                                                                      \
     {"plan", 0, TD_ARG_STR, value, "FILE",                                                         \
-     "the ops that an earlier replay planned: its folder, or a report of {gate} --json", 0, 0}
+     "the ops that an earlier replay planned: that replay, or a report of {gate} --json", 0, 0}
 #define TD_REPLAY_REFERENCE(type, value)                                                           \
     {"reference", 0, type, value, "WHERE",                                                         \
      "where the right answers are computed: cpu, gpu, auto (default: a GPU if there is one)", 0, 0}

@@ -186,8 +186,22 @@ int td_gate_plan_make(const struct td_gate_options *o, struct td_gate_plan *p, s
     return rc;
 }
 
+/* Leave no folder behind in which nothing is kept, as when an option was refused by replay. */
+static void remove_empty_folders(const struct td_gate_plan *p)
+{
+    size_t i;
+
+    for (i = 0; i < p->n; i++)
+        if (p->item[i].folder[0])
+            rmdir(p->item[i].folder);
+    if (p->folder[0])
+        rmdir(p->folder);
+}
+
 void td_gate_plan_end(struct td_gate_plan *p)
 {
+    if (p->item && p->opt->keep)
+        remove_empty_folders(p);
     if (p->temporary)
         td_fs_remove_tree(p->folder, NULL);
     if (p->temporary && p->lock >= 0)

@@ -23,7 +23,7 @@ struct td_gate_plan {
  * TD_EINVAL, TD_EEXIST: a usage error; other codes: nothing can be judged. */
 int td_gate_plan_make(const struct td_gate_options *o, struct td_gate_plan *p,
                       struct td_error *err);
-/* Free the plan, and remove a temporary folder. */
+/* Free the plan, and remove a temporary folder, or that of --keep if nothing is in it. */
 void td_gate_plan_end(struct td_gate_plan *p);
 
 #endif

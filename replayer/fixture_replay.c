@@ -20,6 +20,7 @@
 #include "format/planned.h"
 #include "replayer/build_pair.h"
 #include "replayer/op_filter.h"
+#include "replayer/op_plan.h"
 #include "wire/allowed_requests.h"
 
 #define MAX_PATHS 65 /* one more than a writer takes, so that it refuses what is too much */
@@ -395,12 +396,10 @@ static const char *write_state(struct replay *s, int rc)
 static int check_ops_and_builds(const struct replay *s, struct td_error *err)
 {
     struct td_build *found = calloc(2, sizeof *found);
-    cJSON *plan = NULL;
     int rc = found ? td_op_filter_check(s->fx, &s->opt->only, err) : td_fail(err, TD_ENOMEM, "out of memory");
 
     if (!rc && s->opt->plan)
-        rc = td_op_plan_load(s->opt->plan, td_fixture_id(s->fx), &plan, err);
-    cJSON_Delete(plan);
+        rc = td_op_plan_check(s->opt->plan, s->fx, err);
     if (!rc && (rc = td_build_pair_detect(s->opt, found, err)) == TD_EINVAL)
         rc = err->code = TD_EUNSUPPORTED; /* not a usage error: this build cannot be used */
     free(found);

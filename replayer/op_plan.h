@@ -40,11 +40,13 @@ const char *td_op_share_words(const struct td_op_share *share, char out[TD_OP_SH
 cJSON *td_op_plan_json(const struct td_op_list *list, const struct td_op_share *share, const char *by, double time_s,
                        const char *fixture_id);
 
-/* Find the plan of a fixture in a file: the manifest of a replay (or its folder), or the report that gate
- * wrote as JSON. *out is the caller's. TD_EINVAL: there is none, none of this fixture, or no regular file. */
+/* Find the plan of a fixture in a file: the manifest of a replay (or its folder, or its pack), or the report
+ * that gate wrote as JSON. *out is the caller's. TD_EINVAL: there is none, none of this fixture, or no regular file. */
 int td_op_plan_load(const char *path, const char *fixture_id, cJSON **out, struct td_error *err);
 /* Choose the planned ops of the list, whose order is there, and give these their turns. *left_out: how many of
  * those that were chosen are not any more. TD_EINVAL: it names an op that the list does not hold. */
 int td_op_plan_choose(const cJSON *plan, struct td_op_list *list, int64_t *left_out, struct td_error *err);
+/* Can the plan in this file be taken for the fixture? Both errors above, before anything is written. */
+int td_op_plan_check(const char *path, struct td_fixture *fx, struct td_error *err);
 
 #endif

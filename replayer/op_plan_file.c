@@ -1,10 +1,12 @@
 /* op_plan_file.c - a plan as JSON: write it, find it in a file, choose by it.
  * SPDX-License-Identifier: Apache-2.0 */
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/fs.h"
 #include "common/json.h"
+#include "format/fixture_folder.h"
 #include "replayer/op_order.h"
 #include "replayer/op_plan.h"
 
@@ -93,20 +95,31 @@ static const cJSON *find_plan(const cJSON *object, const char *fixture_id, bool 
     return plan;
 }
 
+/* The file at the path; of a replay, packed or not, its manifest. NULL with the error. */
+static cJSON *load_file(const char *path, struct td_error *err)
+{
+    char folder[TD_PATH_MAX], manifest[TD_PATH_MAX];
+    const bool is_folder = td_fs_is_dir(path);
+
+    if (!is_folder && !td_fixture_is(path))
+        return td_json_load_regular(path, FILE_MAX, err);
+    if (!is_folder && td_fixture_folder(path, folder, err))
+        return NULL;
+    if (td_fs_join(manifest, sizeof manifest, is_folder ? path : folder, "manifest.json", err))
+        return NULL;
+    return td_json_load_member(manifest, FILE_MAX, err);
+}
+
 int td_op_plan_load(const char *path, const char *fixture_id, cJSON **out, struct td_error *err)
 {
-    char manifest[TD_PATH_MAX];
-    const bool folder = td_fs_is_dir(path);
+    struct td_error why = {0};
+    cJSON *file = load_file(path, &why);
     const cJSON *found;
     bool any = false;
-    cJSON *file;
 
     *out = NULL;
-    if (folder && td_fs_join(manifest, sizeof manifest, path, "manifest.json", err))
-        return err ? err->code : TD_ELIMIT;
-    file = folder ? td_json_load_member(manifest, FILE_MAX, err) : td_json_load_regular(path, FILE_MAX, err);
     if (!file)
-        return td_fail_at(err, "--plan");
+        return td_fail(err, why.code, "--plan: %s", why.msg);
     found = find_plan(file, fixture_id, &any);
     *out = found ? cJSON_Duplicate(found, true) : NULL;
     cJSON_Delete(file);
@@ -118,6 +131,14 @@ int td_op_plan_load(const char *path, const char *fixture_id, cJSON **out, struc
 }
 
 struct range { int64_t first, last; };
+
+/* The number of an op. -1: it is none. */
+static int64_t read_op(const cJSON *v)
+{
+    const int64_t op = td_json_i64(v, -1);
+
+    return cJSON_IsNumber(v) && v->valuedouble != (double)op ? -1 : op;
+}
 
 static int by_first(const void *a, const void *b)
 {
@@ -139,8 +160,8 @@ static struct range *read_ranges(const cJSON *plan, size_t *n, struct td_error *
     if (!r || *n == SIZE_MAX)
         return r;
     cJSON_ArrayForEach(one, ops) {
-        r[*n].first = td_json_i64(cJSON_GetArrayItem(one, 0), -1);
-        r[*n].last = td_json_i64(cJSON_GetArrayItem(one, 1), -1);
+        r[*n].first = read_op(cJSON_GetArrayItem(one, 0));
+        r[*n].last = cJSON_GetArraySize(one) == 2 ? read_op(cJSON_GetArrayItem(one, 1)) : -1;
         (*n)++;
     }
     qsort(r, *n, sizeof *r, by_first);
@@ -168,17 +189,31 @@ static bool is_in(const struct range *r, size_t n, int64_t op)
     return low < n && r[low].first <= op;
 }
 
+/* Does the fixture hold all ops that the ranges name? Of a damaged one nobody knows.
+ *   found : of these, how many it holds */
+static int check_named(const struct range *r, size_t n, int64_t found, bool damaged, struct td_error *err)
+{
+    int64_t named = 0;
+    size_t i;
+
+    for (i = 0; i < n; i++)
+        named = r[i].last - r[i].first < INT64_MAX - named ? named + (r[i].last - r[i].first + 1) : INT64_MAX;
+    if (found >= named || damaged)
+        return TD_OK;
+    return td_fail(err, TD_EINVAL, "--plan: it names %lld ops, of which the fixture holds %lld", (long long)named,
+                   (long long)found);
+}
+
 int td_op_plan_choose(const cJSON *plan, struct td_op_list *l, int64_t *left_out, struct td_error *err)
 {
     size_t n = 0, i;
     struct range *r = read_ranges(plan, &n, err);
-    int64_t named = 0, found = 0;
+    int64_t found = 0;
+    int rc = TD_OK;
 
     *left_out = 0;
     if (!r)
         return err && err->code ? err->code : TD_EINVAL;
-    for (i = 0; n != SIZE_MAX && i < n; i++)
-        named = r[i].last - r[i].first < INT64_MAX - named ? named + (r[i].last - r[i].first + 1) : INT64_MAX;
     for (i = 0; n != SIZE_MAX && i < l->n; i++) {
         struct td_op_choice *c = &l->items[i];
         const bool planned = is_in(r, n, c->op);
@@ -190,10 +225,49 @@ int td_op_plan_choose(const cJSON *plan, struct td_op_list *l, int64_t *left_out
             (*left_out)++;
         }
     }
+    if (n != SIZE_MAX)
+        rc = check_named(r, n, found, l->bad_frames, err);
     free(r);
-    if (n != SIZE_MAX && found < named && !l->bad_frames)
-        return td_fail(err, TD_EINVAL, "--plan: it names %lld ops, of which the fixture holds %lld", (long long)named,
-                       (long long)found);
-    td_op_list_give_turns(l);
-    return TD_OK;
+    if (!rc)
+        td_op_list_give_turns(l);
+    return rc;
+}
+
+/* Count the ops of the fixture that lie in the ranges. What cannot be read is told when it is replayed. */
+static int64_t count_in(struct td_fixture *fx, const struct range *r, size_t n, bool *damaged)
+{
+    struct td_cursor *c = NULL;
+    struct td_op op = {0};
+    int64_t found = 0;
+    int rc = td_cursor_open(fx, TD_STREAM_OPS, &c, NULL);
+
+    *damaged = rc != TD_OK;
+    while (!rc && (rc = td_cursor_op(c, &op, NULL)) != 0) {
+        found += rc > 0 && is_in(r, n, op.op);
+        *damaged |= rc < 0;
+        rc = rc > 0 || rc == TD_ECORRUPT || rc == TD_ETRUNCATED || rc == TD_ELIMIT ? TD_OK : rc;
+    }
+    td_op_release(&op);
+    td_cursor_close(c);
+    return found;
+}
+
+int td_op_plan_check(const char *path, struct td_fixture *fx, struct td_error *err)
+{
+    cJSON *plan = NULL;
+    struct range *r = NULL;
+    bool damaged = false;
+    int64_t found;
+    size_t n = 0;
+    int rc = td_op_plan_load(path, td_fixture_id(fx), &plan, err);
+
+    if (!rc && !(r = read_ranges(plan, &n, err)))
+        rc = err && err->code ? err->code : TD_EINVAL;
+    if (!rc && n != SIZE_MAX) {
+        found = count_in(fx, r, n, &damaged);
+        rc = check_named(r, n, found, damaged, err);
+    }
+    free(r);
+    cJSON_Delete(plan);
+    return rc;
 }

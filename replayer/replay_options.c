@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "replayer/replay_options.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,18 +39,32 @@ int td_timing_parse(const char *text, double *speed, struct td_error *err)
     return TD_OK;
 }
 
+/* Read a decimal number, as 90 or 1.5: digits, with one point at most. *end: what follows it. NAN: there is none. */
+static double read_decimal(const char *text, const char **end)
+{
+    static const char DIGITS[] = "0123456789";
+    const size_t whole = strspn(text, DIGITS), part = text[whole] == '.' ? 1 + strspn(text + whole + 1, DIGITS) : 0;
+    char number[40];
+
+    *end = text + whole + part;
+    if (!whole || part == 1 || whole + part >= sizeof number)
+        return NAN;
+    memcpy(number, text, whole + part);
+    number[whole + part] = '\0';
+    return strtod(number, NULL);
+}
+
 int td_time_parse(const char *text, double *seconds, struct td_error *err)
 {
     static const struct { const char *name; double s; } units[] = {{"", 1}, {"s", 1}, {"ms", 1e-3}, {"m", 60}, {"min", 60}, {"h", 3600}};
-    char *end = NULL;
+    const char *end;
     size_t i;
 
     *seconds = 0;
     if (!strcmp(text, "all"))
         return TD_OK;
-    if (text[0] >= '0' && text[0] <= '9')
-        *seconds = strtod(text, &end);
-    for (i = 0; end && i < sizeof units / sizeof *units; i++)
+    *seconds = read_decimal(text, &end);
+    for (i = 0; i < sizeof units / sizeof *units; i++)
         if (!strcmp(end, units[i].name) && *seconds * units[i].s >= 1e-3 && *seconds * units[i].s <= 1e7) {
             *seconds *= units[i].s;
             return TD_OK;
@@ -60,12 +75,11 @@ int td_time_parse(const char *text, double *seconds, struct td_error *err)
 int td_cache_size_parse(const char *text, int64_t *bytes, struct td_error *err)
 {
     static const struct { const char *name; double bytes; } units[] = {{"", 1}, {"K", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30}, {"T", 1024.0 * (1 << 30)}};
-    const bool digit = text[0] >= '0' && text[0] <= '9';
-    char *end = NULL;
-    const double v = digit ? strtod(text, &end) : 0;
+    const char *end;
+    const double v = read_decimal(text, &end);
     size_t i;
 
-    for (i = 0; digit && i < sizeof units / sizeof *units; i++)
+    for (i = 0; i < sizeof units / sizeof *units; i++)
         if (!strcmp(end, units[i].name) && v * units[i].bytes < 9e18) {
             *bytes = (int64_t)(v * units[i].bytes);
             return TD_OK;

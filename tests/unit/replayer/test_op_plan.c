@@ -173,7 +173,8 @@ static void turns_count_planned_ops(void **state)
 static void bad_plans_are_refused(void **state)
 {
     static const char *const BAD[] = {"{\"ops\":[[3,1]]}", "{\"ops\":[[1,3],[3,4]]}", "{\"ops\":[7]}", "{\"ops\":[[-1,2]]}",
-                                      "{\"ops\":[[38,41]]}", "{\"ops\":[[0,9223372036854775807]]}", "{\"ops\":[[\"a\",\"b\"]]}"};
+                                      "{\"ops\":[[38,41]]}", "{\"ops\":[[0,9223372036854775807]]}", "{\"ops\":[[\"a\",\"b\"]]}",
+                                      "{\"ops\":[[0.5,1.5]]}", "{\"ops\":[[0,1.5]]}", "{\"ops\":[[0,1,2]]}"};
     struct td_op_list l;
     int64_t left_out;
     size_t i;
@@ -194,7 +195,8 @@ static void bad_plans_are_refused(void **state)
 static void times(void **state)
 {
     static const struct { const char *text; double s; } GOOD[] = {{"90", 90}, {"90s", 90}, {"1.5m", 90}, {"15min", 900}, {"2h", 7200}, {"500ms", 0.5}, {"all", 0}};
-    static const char *const BAD[] = {"", "s", "0", "-1", "1d", "0.1ms", "1e9h", "inf", "nan", "all of it", "90 s"};
+    static const char *const BAD[] = {"", "s", "0", "-1", "1d", "0.1ms", "1e9h", "inf", "nan", "all of it", "90 s", "0x10", "0x10s", "1e2", "1.", ".5", "1.5.2",
+                                      "00000000000000000000000000000000000000000000000090"};
     double s;
     size_t i;
 
@@ -207,11 +209,27 @@ static void times(void **state)
         assert_int_equal(td_time_parse(BAD[i], &s, NULL), TD_EINVAL);
 }
 
+static void sizes(void **state)
+{
+    static const struct { const char *text; int64_t bytes; } GOOD[] = {{"0", 0}, {"100", 100}, {"4G", (int64_t)4 << 30}, {"1.5K", 1536}};
+    static const char *const BAD[] = {"", "G", "-1", "0x10", "0x10G", "1e3", "4GB", "1.G"};
+    int64_t bytes;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof GOOD / sizeof *GOOD; i++) {
+        assert_int_equal(td_cache_size_parse(GOOD[i].text, &bytes, NULL), TD_OK);
+        assert_int_equal(bytes, GOOD[i].bytes);
+    }
+    for (i = 0; i < sizeof BAD / sizeof *BAD; i++)
+        assert_int_equal(td_cache_size_parse(BAD[i], &bytes, NULL), TD_EINVAL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(time_is_shared),        cmocka_unit_test(no_group_is_left_out), cmocka_unit_test(the_share_says_what_is_in_it),
-        cmocka_unit_test(a_plan_is_found_again), cmocka_unit_test(bad_plans_are_refused), cmocka_unit_test(turns_count_planned_ops), cmocka_unit_test(times),
+        cmocka_unit_test(a_plan_is_found_again), cmocka_unit_test(bad_plans_are_refused), cmocka_unit_test(turns_count_planned_ops), cmocka_unit_test(times), cmocka_unit_test(sizes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
