@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "gate/accept_file.h"
+#include "gate/biases.h"
 #include "gate/findings.h"
 #include "gate/places.h"
 #include "report/report.h"
@@ -46,11 +47,12 @@ static bool same_note(const cJSON *note, const char *accepted)
     return same;
 }
 
-static bool note_is_accepted(const cJSON *note, const cJSON *accepted)
+static bool note_is_accepted(const cJSON *report, const cJSON *note, const cJSON *accepted)
 {
     const cJSON *one;
 
-    if (passes(td_json_get_str(note, "verdict", "broken")))
+    if (passes(td_json_get_str(note, "verdict", "broken")) ||
+        td_biases_say(report, td_json_get_str(note, "text", "")))
         return true;
     cJSON_ArrayForEach(one, td_json_get(accepted, "notes"))
         if (same_note(note, one->valuestring))
@@ -77,13 +79,15 @@ static bool is_acceptable(const cJSON *report, const cJSON *lane)
            !lacks_evidence(report, lane->string);
 }
 
-/* Of two faults with errors of one size the places tell which it is. An entry without them was written
- * by an older version. */
+/* Of two faults with errors of one size the places tell which it is, and the slices that are biased. An
+ * entry without them was written by an older version. */
 static bool places_agree(const cJSON *report, const cJSON *lane, const cJSON *accepted)
 {
     const cJSON *places = td_json_get(accepted, "places");
 
-    return strcmp(lane->string, "ops") != 0 || (places && td_places_agree(report, places));
+    return strcmp(lane->string, "ops") != 0 ||
+           (places && td_places_agree(report, places) &&
+            td_biases_agree(report, td_json_get(accepted, "biases")));
 }
 
 static bool is_within(const cJSON *lane, const cJSON *finding, const cJSON *was)
@@ -121,7 +125,7 @@ static bool excuses(const cJSON *entry, const cJSON *report, const cJSON *lane)
         all = all && !td_finding_is_gone(report, lane->string, findings,
                                          td_json_get(accepted, "findings"), f->string);
     cJSON_ArrayForEach(note, td_json_get(lane, "notes"))
-        all = all && note_is_accepted(note, accepted);
+        all = all && note_is_accepted(report, note, accepted);
     cJSON_Delete(findings);
     return all;
 }
@@ -310,11 +314,14 @@ static int add_lane(cJSON *lanes, const cJSON *report, const cJSON *lane, struct
     cJSON_AddStringToObject(one, "verdict", td_json_get_str(lane, "verdict", ""));
     notes = cJSON_AddArrayToObject(one, "notes");
     cJSON_ArrayForEach(note, td_json_get(lane, "notes"))
-        if (!passes(td_json_get_str(note, "verdict", "broken")))
+        if (!passes(td_json_get_str(note, "verdict", "broken")) &&
+            !td_biases_say(report, td_json_get_str(note, "text", "")))
             cJSON_AddItemToArray(notes, cJSON_CreateString(td_json_get_str(note, "text", "")));
     cJSON_AddItemToObject(one, "findings", findings);
-    if (strcmp(lane->string, "ops") == 0)
+    if (strcmp(lane->string, "ops") == 0) {
         cJSON_AddItemToObject(one, "places", td_places_of(report));
+        cJSON_AddItemToObject(one, "biases", td_biases_of(report));
+    }
     return TD_OK;
 }
 

@@ -100,7 +100,22 @@ static int check_places(const cJSON *places, struct td_error *err)
     return TD_OK;
 }
 
-/* "lanes": {"ops": {"verdict": "regressed", "notes": ["..."], "findings": {"...": 32.7}, "places": {...}}} */
+/* Of lane ops; older entries have none. See biases.h. */
+static int check_biases(const cJSON *biases, struct td_error *err)
+{
+    const cJSON *one;
+
+    if (biases && !cJSON_IsArray(biases))
+        return td_fail(err, TD_EINVAL, "accepted: \"biases\" of lane ops is no array");
+    cJSON_ArrayForEach(one, biases)
+        if (!*td_json_get_str(one, "kind", "") || !*td_json_get_str(one, "of", "") ||
+            !(td_json_get_num(one, "least", -1) >= 0) || !(td_json_get_num(one, "most", -1) >= 0))
+            return td_fail(err, TD_EINVAL, "accepted: a bias needs \"kind\", \"of\", \"least\" and \"most\"");
+    return TD_OK;
+}
+
+/* "lanes": {"ops": {"verdict": "regressed", "notes": ["..."], "findings": {"...": 32.7}, "places": {...},
+ * "biases": [...]}} */
 static int check_lane(const cJSON *lane, struct td_error *err)
 {
     static const char *const NAMES[] = {"tokens", "collapse", "scores", "ops", "speed"};
@@ -124,7 +139,8 @@ static int check_lane(const cJSON *lane, struct td_error *err)
         if (!(td_json_num(f, -1) >= 0))
             return td_fail(err, TD_EINVAL, "accepted: finding \"%.80s\" of lane %s is no number",
                            f->string, lane->string);
-    return check_places(td_json_get(lane, "places"), err);
+    return check_places(td_json_get(lane, "places"), err) ? TD_EINVAL
+                                                          : check_biases(td_json_get(lane, "biases"), err);
 }
 
 static int check_entry(const cJSON *entry, int64_t today, struct td_error *err)

@@ -368,7 +368,5 @@ void td_note_skeleton(const char *text, struct td_buf *out)
         if ((*text == 'e' || *text == 'E') &&
             isdigit((unsigned char)text[1 + (text[1] == '+' || text[1] == '-')]))
             text += 2 + strspn(text + 2, "0123456789");
-        if (*text == '-' && isdigit((unsigned char)text[1])) /* a range of rows, M=9-24 */
-            text += 1 + strspn(text + 1, "0123456789");
     }
 }

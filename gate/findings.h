@@ -30,7 +30,7 @@ bool td_finding_is_bad_op_of(const cJSON *op, const cJSON *group);
 /* Of the finding "GROUP, typical error" the length of GROUP; 0: it is another one. */
 size_t td_finding_typical_of(const char *name);
 /* A note without its numbers and without the "s" of its words: "693 of 700 ops are bad" and "1 of 1 op
- * is bad" are one sentence, and so are two that differ in the class of M ("M=1", "M=9-24").
+ * is bad" are one sentence.
  * Appends to out. */
 void td_note_skeleton(const char *text, struct td_buf *out);
 

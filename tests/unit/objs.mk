@@ -70,5 +70,6 @@ $(call unit,simt): $(O)/tests/unit/kernels/simt/simt_kernels.cu.o
 $(call unit,fake_cuda): $(O)/tests/helpers/lib_fake_cuda.so
 OBJS_test_accept := gate
 OBJS_test_places := gate
+OBJS_test_biases := gate
 # simulated outputs are summed as the replayer sums them
 $(call unit,bias): $(call obj,replayer/judge_slices.c)

@@ -1,0 +1,126 @@
+/* test_biases.c - an accepted bias is found again in a sample of its ops, and excuses no other one.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "gate/biases.h"
+
+#define BIAS(KIND, OF, ESTIMATE, SIZE, SLICE)                                                          \
+    "{\"kind\":\"" KIND "\",\"shape\":\"a\",\"dtype\":\"F16\",\"of\":\"" OF "\",\"estimate\":" ESTIMATE \
+    ",\"new_size\":" SIZE ",\"slice\":\"" SLICE "\",\"text\":\"" SLICE ": " ESTIMATE "\"}"
+
+static cJSON *report_of(const char *found)
+{
+    char text[4000];
+    cJSON *report;
+
+    snprintf(text, sizeof text, "{\"ops\":{\"bias\":{\"found\":[%s]}}}", found);
+    report = td_json_parse(text, strlen(text), NULL);
+    assert_non_null(report);
+    return report;
+}
+
+static bool excuses(const char *accepted, const char *now)
+{
+    cJSON *before = report_of(accepted), *report = report_of(now), *list = td_biases_of(before);
+    const bool yes = td_biases_agree(report, list);
+
+    cJSON_Delete(before);
+    cJSON_Delete(report);
+    cJSON_Delete(list);
+    return yes;
+}
+
+#define SLOPE(ESTIMATE, SIZE, SLICE) BIAS("gemm", "slope", ESTIMATE, SIZE, SLICE)
+#define COARSE(SIZE) BIAS("gemm", "coarseness", "2.4", SIZE, "all elements")
+
+static void test_groups_that_say_the_same_are_one(void **state)
+{
+    cJSON *report = report_of(SLOPE("-0.01", "5", "all elements") "," SLOPE("-0.01", "7", "all elements") ","
+                              SLOPE("0.01", "6", "all elements") "," COARSE("\"Infinity\"")),
+          *list = td_biases_of(report);
+
+    (void)state;
+    assert_int_equal(cJSON_GetArraySize(list), 3);
+    assert_int_equal(td_json_get_num(cJSON_GetArrayItem(list, 0), "least", 0), 5);
+    assert_int_equal(td_json_get_num(cJSON_GetArrayItem(list, 0), "most", 0), 7);
+    assert_int_equal(td_json_get_num(cJSON_GetArrayItem(list, 0), "sign", 0), -1);
+    assert_int_equal(td_json_get_num(cJSON_GetArrayItem(list, 1), "sign", 0), 1);
+    assert_true(td_biases_agree(report, list));
+    cJSON_Delete(report);
+    cJSON_Delete(list);
+}
+
+static void test_a_bias_has_its_sign_and_size(void **state)
+{
+    static const char WAS[] = SLOPE("-0.01", "5", "all elements") "," SLOPE("-0.01", "7", "all elements");
+
+    (void)state;
+    assert_true(excuses(WAS, SLOPE("-0.01", "2.5", "all elements")));
+    assert_true(excuses(WAS, SLOPE("-0.01", "14", "all elements")));
+    assert_false(excuses(WAS, SLOPE("-0.01", "2.4", "all elements")));
+    assert_false(excuses(WAS, SLOPE("-0.01", "14.1", "all elements")));
+    assert_false(excuses(WAS, SLOPE("0.01", "5", "all elements")));
+    assert_false(excuses(WAS, BIAS("gemm", "mean", "-0.01", "5", "all elements")));
+    assert_false(excuses(WAS, BIAS("other", "slope", "-0.01", "5", "all elements")));
+    assert_false(excuses(WAS, SLOPE("-0.01", "5", "all elements") "," SLOPE("-0.01", "20", "all elements")));
+    assert_true(excuses(WAS, ""));
+    assert_false(excuses("", WAS));
+    assert_true(td_biases_agree(NULL, NULL));
+}
+
+static void test_a_slice_holds_its_parts(void **state)
+{
+    (void)state;
+    assert_true(excuses(SLOPE("1", "5", "all elements"), SLOPE("1", "5", "the last tile of 128 columns")));
+    assert_true(excuses(SLOPE("1", "5", "columns = 1 mod 4"), SLOPE("1", "5", "columns = 5 mod 8")));
+    assert_true(excuses(SLOPE("1", "5", "rows = 1 mod 4"), SLOPE("1", "5", "rows = 1 mod 4")));
+    assert_false(excuses(SLOPE("1", "5", "columns = 1 mod 4"), SLOPE("1", "5", "columns = 2 mod 4")));
+    assert_false(excuses(SLOPE("1", "5", "columns = 1 mod 4"), SLOPE("1", "5", "columns = 1 mod 2")));
+    assert_false(excuses(SLOPE("1", "5", "columns = 1 mod 4"), SLOPE("1", "5", "rows = 1 mod 4")));
+    assert_false(excuses(SLOPE("1", "5", "columns = 1 mod 4"), SLOPE("1", "5", "all elements")));
+    assert_false(excuses(SLOPE("1", "5", "columns = 1 mod 0"), SLOPE("1", "5", "columns = 1 mod 4")));
+    assert_false(excuses(SLOPE("1", "5", "the last tile of 64 columns"), SLOPE("1", "5", "the last tile of 128 columns")));
+}
+
+/* Few ops show a bias as coarser errors alone. */
+static void test_coarseness_is_excused_by_a_bias_of_its_size(void **state)
+{
+    (void)state;
+    assert_true(excuses(SLOPE("0.01", "18.9", "all elements"), COARSE("19")));
+    assert_true(excuses(COARSE("2.4"), COARSE("1.8")));
+    assert_false(excuses(SLOPE("0.01", "18.9", "all elements"), COARSE("40")));
+    assert_false(excuses(COARSE("2.4"), COARSE("1.1")));
+    assert_false(excuses(COARSE("2.4"), SLOPE("0.01", "2.4", "all elements")));
+}
+
+static void test_sentences_of_a_bias_are_known(void **state)
+{
+    cJSON *report = report_of(SLOPE("0.01", "5", "all elements"));
+
+    (void)state;
+    assert_true(td_biases_say(report, "all elements: 0.01 (gemm a, M=1, 14 ops in 8 layers)"));
+    assert_true(td_biases_say(report, "3 more groups of ops are biased or coarser"));
+    assert_false(td_biases_say(report, "all elements: 0.02 (gemm a, M=1, 14 ops in 8 layers)"));
+    assert_false(td_biases_say(report, "1 of 4 ops are bad"));
+    cJSON_Delete(report);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_groups_that_say_the_same_are_one),
+        cmocka_unit_test(test_a_bias_has_its_sign_and_size),
+        cmocka_unit_test(test_a_slice_holds_its_parts),
+        cmocka_unit_test(test_coarseness_is_excused_by_a_bias_of_its_size),
+        cmocka_unit_test(test_sentences_of_a_bias_are_known),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
