@@ -51,6 +51,7 @@ static void close_socket(struct td_build_process *r)
         close(r->sock);
     r->sock = -1;
     r->arena_sent = false;
+    r->lies.n = 0; /* it may have written anywhere before it ended */
 }
 
 /* Receive a packet; what the process writes meanwhile is read too. */
@@ -266,6 +267,7 @@ static int make_arena(struct td_build_process *r, uint64_t need, struct td_error
     if (r->arena_fd > 0)
         close(r->arena_fd);
     r->arena = NULL;
+    r->lies.n = 0;
     r->arena_size = need + need / 2;
     r->arena_sent = false;
     r->arena_fd = memfd_create("tapedeck-ops", MFD_CLOEXEC);
@@ -291,7 +293,7 @@ static int make_ready(struct td_build_process *r, const struct td_op_call *op, i
 
     *over = td_proto_arena_size(op, repeats, &need, err) || make_room(r, op, need, err);
     if (*over || make_arena(r, need, err) ||
-        td_proto_pack(op, r->arena, r->arena_size, repeats, err))
+        td_proto_pack(op, r->arena, r->arena_size, repeats, &r->lies, err))
         return err->code;
     if (r->sock < 0 && (spawn_child(r, err) || say_hello(r, err)))
         return td_fail_at(err, "%s: cannot be started again", r->opt.name);
@@ -466,6 +468,8 @@ static int run_once(struct td_build_process *r, const struct td_op_call *op, int
     if (rc)
         return rc == TD_ECRASH ? TD_OK : rc;
     collect_spent_child(r, &m);
+    if (m.status != TD_PROTO_OK)
+        r->lies.n = 0;
     res->status = m.status == TD_PROTO_OK ? TD_RUN_OK : m.status == TD_PROTO_UNSUPPORTED ? TD_RUN_UNSUPPORTED : TD_RUN_FAILED;
     if (m.flags & TD_PROTO_LAST && res->status == TD_RUN_FAILED) { /* costs a process, so it counts as a crash */
         res->status = TD_RUN_CRASHED;

@@ -27,6 +27,7 @@ struct td_build_process {
     int sock, arena_fd;     /* -1: none */
     void *arena; uint64_t arena_size;
     bool arena_sent;        /* the running child has this arena */
+    struct td_proto_lies lies; /* what lies in the arena, as this side wrote it */
     uint64_t arena_used;    /* bytes of it that were ever touched */
     uint64_t held;          /* what the running child holds for tensors */
     uint64_t may_hold;      /* what it may hold for the op that is in the arena */

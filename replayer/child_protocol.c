@@ -151,13 +151,44 @@ static void pack_tensor(const struct td_tensor *t, uint64_t offset, struct td_pr
     out->offset = offset;
     out->size_bytes = t->size_bytes;
     out->align = t->align;
+    out->content = t->content;
 }
 
-int td_proto_pack(const struct td_op_call *op, void *arena, uint64_t size, int repeats, struct td_error *err)
+static bool lies_there(const struct td_proto_lies *lies, const struct td_tensor *t, uint64_t at)
 {
+    for (int i = 0; i < lies->n; i++)
+        if (lies->in[i].offset == at && lies->in[i].size_bytes == t->size_bytes && td_hash_eq(lies->in[i].content, t->content))
+            return !td_hash_is_zero(t->content);
+    return false;
+}
+
+/* Copy the inputs that belong to the call, or those that do not. The place behind them. */
+static uint64_t pack_inputs(const struct td_op_call *op, bool of_the_call, char *arena, uint64_t at, const struct td_proto_lies *before,
+                            struct td_proto_lies *now)
+{
+    struct td_proto_arena *h = (struct td_proto_arena *)arena;
+
+    for (int i = 0; i < op->n_in; i++) {
+        const struct td_tensor *t = &op->in[i];
+
+        if (td_op_input_is_of_the_call(t->role) != of_the_call)
+            continue;
+        pack_tensor(t, at, &h->in[i]);
+        if (t->size_bytes && !lies_there(before, t, at))
+            memcpy(arena + at, t->data, t->size_bytes);
+        now->in[now->n].content = t->content;
+        now->in[now->n].offset = at;
+        now->in[now->n++].size_bytes = t->size_bytes;
+        at = ALIGN_UP(at + t->size_bytes, 64);
+    }
+    return at;
+}
+
+int td_proto_pack(const struct td_op_call *op, void *arena, uint64_t size, int repeats, struct td_proto_lies *lies, struct td_error *err)
+{
+    const struct td_proto_lies before = *lies;
     struct td_proto_arena *h = arena;
     uint64_t at = ALIGN_UP(sizeof *h, 4096), need;
-    int t;
 
     if (td_proto_arena_size(op, repeats, &need, err))
         return err ? err->code : TD_ELIMIT;
@@ -176,12 +207,9 @@ int td_proto_pack(const struct td_op_call *op, void *arena, uint64_t size, int r
     h->n_attrs = op->n_attrs;
     memcpy(h->attrs, op->attrs, sizeof h->attrs);
     h->n_in = op->n_in;
-    for (t = 0; t < op->n_in; t++) {
-        pack_tensor(&op->in[t], at, &h->in[t]);
-        if (op->in[t].size_bytes)
-            memcpy((char *)arena + at, op->in[t].data, op->in[t].size_bytes);
-        at = ALIGN_UP(at + op->in[t].size_bytes, 64);
-    }
+    lies->n = 0;
+    at = pack_inputs(op, false, arena, at, &before, lies);
+    at = pack_inputs(op, true, arena, at, &before, lies);
     pack_tensor(&op->out, at, &h->out);
     return TD_OK;
 }
@@ -204,6 +232,7 @@ static int unpack_tensor(const struct td_proto_tensor *p, void *arena, uint64_t 
     t->data = (char *)arena + p->offset;
     t->size_bytes = p->size_bytes;
     t->align = p->align;
+    t->content = p->content;
     return TD_OK;
 }
 

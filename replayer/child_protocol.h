@@ -36,8 +36,8 @@
 /* 2: act_rounding in the arena, rounding in the reply to RUN; 3: symbol and layout in the arena,
  * TD_PROTO_LAST, TD_PROTO_VARIES; 4: launches in the arena; 5: the limits of common/desc/op_desc.h,
  * flags of launches; 6: reached in the arena; 7: size in RUN and PREPARE, NO_MEMORY of any stage;
- * 8: roundings of 31 bytes */
-#define TD_PROTO_VERSION 8
+ * 8: roundings of 31 bytes; 9: content of tensors */
+#define TD_PROTO_VERSION 9
 #define TD_PROTO_MAX_REPEATS 64
 #define TD_PROTO_ARENA_MAX ((uint64_t)1 << 36)
 
@@ -78,6 +78,7 @@ struct td_proto_tensor {
     int64_t ndim;
     int64_t shape[TD_OP_MAX_DIMS], strides[TD_OP_MAX_DIMS];
     uint64_t offset, size_bytes, align; /* offset in the arena */
+    struct td_hash content;             /* of its bytes; zero: not known. A child may keep a copy for the next op */
 };
 
 /* What the child is doing, for the parent to read when it crashed or hangs. The op's kernel runs in
@@ -121,8 +122,12 @@ size_t td_proto_image_stride(size_t size_bytes);
 uint64_t td_proto_copies_size(const struct td_op_call *op);
 /* The size of an arena for this op and so many images. TD_ELIMIT. */
 int td_proto_arena_size(const struct td_op_call *op, int repeats, uint64_t *size, struct td_error *err);
-/* Copy the op into an arena of `size` bytes. TD_ELIMIT: it does not fit. */
-int td_proto_pack(const struct td_op_call *op, void *arena, uint64_t size, int repeats, struct td_error *err);
+/* The inputs that lie in an arena already. All zero: none. */
+struct td_proto_lies { int n; struct { struct td_hash content; uint64_t offset, size_bytes; } in[TD_OP_MAX_TENSORS]; };
+/* Copy the op into an arena of `size` bytes; its weights come first, so that they lie where those of the op before lay.
+ *   lies : what is there already is not copied again; gets what lies there now
+ * TD_ELIMIT: it does not fit. */
+int td_proto_pack(const struct td_op_call *op, void *arena, uint64_t size, int repeats, struct td_proto_lies *lies, struct td_error *err);
 /* Read the op back, with tensors whose data point into the arena. Everything is checked against
  * `size`. *images: the first image. TD_EPROTO. */
 int td_proto_unpack(void *arena, uint64_t size, int repeats, struct td_op_call *op, void **images, struct td_error *err);

@@ -42,18 +42,6 @@ static uint64_t mix_hash(uint64_t h, uint64_t v)
     return h * 0xff51afd7ed558ccdu;
 }
 
-bool td_op_input_is_of_the_call(const char *role)
-{
-    static const char *const roles[] = {"a", "a_scales", "azp", "sorted_token_ids", "expert_ids", "num_tokens_post_padded", "topk_weights",
-                                        "expert_offsets", "problem_sizes", "residual", "positions", "key"};
-    size_t i;
-
-    for (i = 0; i < sizeof roles / sizeof *roles; i++)
-        if (!strcmp(role, roles[i]))
-            return true;
-    return false;
-}
-
 uint64_t td_op_weights_key(const struct td_op *op)
 {
     uint64_t h = td_hash64(op->kind ? op->kind : "", op->kind ? strlen(op->kind) : 0);

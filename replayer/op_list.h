@@ -45,9 +45,6 @@ struct td_op_list {
     int64_t not_matching, other_shards, not_sampled; /* seen, but not chosen */
 };
 
-/* Does this input differ from call to call of one layer? The routing of a product with experts does,
- * as A and its scales do. */
-bool td_op_input_is_of_the_call(const char *role);
 /* A number that is equal for ops whose references can share the dequantised weights: same kind,
  * attributes (but m) and inputs (but those of the call; an op that has others than a is refused
  * by td_reference_batch_fits()). */

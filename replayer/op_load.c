@@ -273,6 +273,7 @@ static int load_input(struct td_op_loader *l, const struct td_tensor_rec *r, str
     if (rc)
         return rc;
     t->size_bytes = size;
+    t->content = content_key(r);
     return size >= need ? TD_OK : td_fail(err, TD_EINVAL, "%s: %zu bytes were recorded, its shape and strides need %zu", t->role,
                                           size, need);
 }

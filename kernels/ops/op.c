@@ -21,6 +21,18 @@ const struct td_tensor *td_op_in(const struct td_op_call *op, const char *role)
     return NULL;
 }
 
+bool td_op_input_is_of_the_call(const char *role)
+{
+    static const char *const roles[] = {"a", "a_scales", "azp", "sorted_token_ids", "expert_ids", "num_tokens_post_padded", "topk_weights",
+                                        "expert_offsets", "problem_sizes", "residual", "positions", "key"};
+    size_t i;
+
+    for (i = 0; i < sizeof roles / sizeof *roles; i++)
+        if (!strcmp(role, roles[i]))
+            return true;
+    return false;
+}
+
 bool td_op_ref_has_row(const struct td_op_ref *ref, int64_t row)
 {
     return !ref->unjudged || !ref->unjudged[row];

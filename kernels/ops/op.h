@@ -12,6 +12,7 @@
 
 #include "common/desc/op_desc.h"
 #include "common/error.h"
+#include "common/hash.h"
 #include "model/dtype.h"
 
 struct td_tensor {
@@ -23,6 +24,7 @@ struct td_tensor {
     void *data;                      /* bytes as recorded (the memory image that shape and strides describe) */
     size_t size_bytes;
     size_t align;                    /* alignment of the address when recorded (largest power of two, at most 4096) */
+    struct td_hash content;          /* of these bytes; zero: not known */
 };
 
 struct td_op_call {
@@ -47,6 +49,9 @@ struct td_op_call {
 
 int64_t td_op_attr(const struct td_op_call *op, const char *name, int64_t missing);
 const struct td_tensor *td_op_in(const struct td_op_call *op, const char *role); /* NULL: no such role */
+/* Does this input differ from call to call of one layer? The routing of a product with experts does,
+ * as A and its scales do. */
+bool td_op_input_is_of_the_call(const char *role);
 
 /* The reference result of an op, for the judge. All arrays [rows, cols] row-major, double, owned by the struct.
  *   r0  : double arithmetic on the stored inputs and the dequantised weights

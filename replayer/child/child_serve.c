@@ -43,6 +43,7 @@ struct child {
     void *images;
     void *prepared;              /* between PREPARE and RELEASE */
     bool renewed;                /* between RESTART and HELLO: the build is still open */
+    bool clean;                  /* the last request ran, and left its inputs as they were */
     void *sweep;
 };
 
@@ -96,10 +97,24 @@ static int place_tensor(struct child *c, int slot, const struct td_tensor *from,
     return TD_OK;
 }
 
+/* Copy an input to its place, unless it lies there since the op before. */
+static void copy_input(struct child *c, int t, bool was_clean)
+{
+    struct td_guard *g = &c->guards[t];
+    const struct td_tensor *from = &c->source.in[t];
+
+    if (!from->size_bytes || (was_clean && !td_hash_is_zero(from->content) && td_hash_eq(g->content, from->content)))
+        return;
+    memcpy(g->data, from->data, from->size_bytes);
+    g->content = from->content;
+}
+
 static int load_arena_op(struct child *c, uint32_t repeats, bool guard, uint64_t most, struct td_error *err)
 {
+    const bool was_clean = c->clean;
     int t;
 
+    c->clean = false;
     if (!c->arena)
         return td_fail(err, TD_EPROTO, "no arena was sent yet");
     enter_stage(c, TD_STAGE_LOAD, 0);
@@ -110,8 +125,7 @@ static int load_arena_op(struct child *c, uint32_t repeats, bool guard, uint64_t
     for (t = 0; t < c->op.n_in; t++) {
         if (place_tensor(c, t, &c->source.in[t], &c->op.in[t], guard, err))
             return err->code;
-        if (c->op.in[t].size_bytes)
-            memcpy(c->op.in[t].data, c->source.in[t].data, c->op.in[t].size_bytes);
+        copy_input(c, t, was_clean);
     }
     if (place_tensor(c, OUT_GUARD, &c->source.out, &c->op.out, guard, err))
         return err->code;
@@ -133,12 +147,14 @@ static int check_gap(struct child *c, int slot, struct td_error *err)
     return TD_OK;
 }
 
+/* Kernels on a GPU see copies of its own alone, and the provider looks around these. */
 static int check_untouched(struct child *c, struct td_error *err)
 {
+    const bool on_gpu = c->provider->time != NULL;
     int t;
 
     for (t = 0; t < c->op.n_in; t++) {
-        if (c->op.in[t].size_bytes && memcmp(c->op.in[t].data, c->source.in[t].data, c->op.in[t].size_bytes))
+        if (c->op.in[t].size_bytes && !on_gpu && memcmp(c->op.in[t].data, c->source.in[t].data, c->op.in[t].size_bytes))
             return td_fail(err, TD_ECORRUPT, "wrote into its input %s", c->op.in[t].role);
         if (check_gap(c, t, err))
             return err->code;
@@ -232,6 +248,7 @@ static void serve_run(struct child *c, struct td_proto_msg *m)
         m->repeats++;
     enter_stage(c, TD_STAGE_RELEASE, 0);
     c->provider->release(c->state, prepared);
+    c->clean = m->status == TD_PROTO_OK;
 }
 
 /* ---- timing -------------------------------------------------------------------------------------------------------- */

@@ -35,6 +35,8 @@ static int map_memory(struct td_guard *g, size_t room, struct td_error *err)
 
 int td_guard_place(struct td_guard *g, size_t size, size_t align, bool at_end, struct td_error *err)
 {
+    const uint8_t *before = g->data;
+    const size_t size_before = g->size;
     size_t page = page_bytes();
     uint8_t *start, *end;
 
@@ -50,6 +52,8 @@ int td_guard_place(struct td_guard *g, size_t size, size_t align, bool at_end, s
     end = g->map + g->map_bytes - page;
     g->data = at_end ? (uint8_t *)(((uintptr_t)end - size) & ~(uintptr_t)(align - 1)) : start + page;
     g->size = size;
+    if (g->data != before || size != size_before)
+        g->content = (struct td_hash){0, 0};
     g->tail = (size_t)(end - g->data) - size;
     if (!at_end && g->tail > TD_GUARD_FRONT)
         g->tail = TD_GUARD_FRONT;

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "common/hash.h"
 #include "model/dtype.h"
 
 #define TD_GUARD_GAP_BYTE 0xA7
@@ -24,13 +25,15 @@ struct td_guard {
     size_t map_bytes;        /* both forbidden pages included */
     uint8_t *data;           /* the tensor */
     size_t size, tail;       /* bytes of the tensor, and of the gap behind it */
+    struct td_hash content;  /* the user's: what the tensor holds; zero since it was placed elsewhere */
 };
 
 /* Make room for a tensor of `size` bytes: g->data.
  *   align  : the address is a multiple of it; a power of two, at most a page; 0: 64
  *   at_end : true: the tensor ends at the forbidden page; false: it starts a page, with at least a
  *            free page behind it
- * The tensor's bytes are undefined, the gaps are poisoned. TD_OK, TD_ENOMEM, TD_ELIMIT (more than 1
+ * A tensor of the same size and alignment lies where the last one lay, with its bytes; else they are undefined. The gaps
+ * are poisoned. TD_OK, TD_ENOMEM, TD_ELIMIT (more than 1
  * TiB), TD_EINVAL. */
 int td_guard_place(struct td_guard *g, size_t size, size_t align, bool at_end, struct td_error *err);
 /* Check both gaps. 0: untouched. n > 0: the farthest write after the tensor's end hit byte n - 1

@@ -9,6 +9,7 @@
  *   overread                  read behind qweight
  *   overwrite                 write behind c
  *   scribble                  write into a
+ *   weights                   write into qweight
  *   skip                      leave the last column of c alone
  *   add                       add to c instead of setting it
  *   flaky                     other low bits at each call
@@ -85,6 +86,8 @@ static void before(const struct td_gptq_gemm_args *x, const char *how)
         sink = ((volatile const uint8_t *)x->qweight)[(int64_t)x->k * x->bits / 32 * x->n * 4 + 64];
     if (!strcmp(how, "scribble"))
         ((uint16_t *)(uintptr_t)x->a)[0] ^= 1;
+    if (!strcmp(how, "weights"))
+        ((uint32_t *)(uintptr_t)x->qweight)[0] ^= 1;
 }
 
 static uint16_t element(const struct td_gptq_gemm_args *x, const char *how, int32_t m, int32_t n)

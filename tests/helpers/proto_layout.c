@@ -25,7 +25,7 @@ static void messages(void)
 static void arenas(void)
 {
     FIELD(tensor, role); FIELD(tensor, dtype); FIELD(tensor, ndim); FIELD(tensor, shape); FIELD(tensor, strides);
-    FIELD(tensor, offset); FIELD(tensor, size_bytes); FIELD(tensor, align);
+    FIELD(tensor, offset); FIELD(tensor, size_bytes); FIELD(tensor, align); FIELD(tensor, content);
     END(tensor);
     ATTR(name); ATTR(value);
     printf("attr %zu\n", sizeof(struct td_attr));

@@ -364,7 +364,7 @@ static void packets_of_others_are_refused(void **state)
     assert_int_equal(td_proto_recv(s[1], &got, NULL, 10, &err), TD_ETIMEOUT);
     assert_int_equal(td_proto_send(s[0], &m, -1, NULL), TD_OK);
     assert_int_equal(td_proto_recv(s[1], &got, NULL, 1000, &err), TD_EPROTO);
-    assert_non_null(strstr(err.msg, "version 8"));
+    assert_non_null(strstr(err.msg, "version 9"));
     m.magic = 7;
     assert_int_equal(td_proto_send(s[0], &m, -1, NULL), TD_OK);
     assert_int_equal(td_proto_recv(s[1], &got, NULL, 1000, NULL), TD_EPROTO);
@@ -378,6 +378,7 @@ static void packets_of_others_are_refused(void **state)
 static void arenas_are_checked(void **state)
 {
     struct td_op_call back;
+    struct td_proto_lies lies = {0};
     struct td_proto_arena *h;
     uint64_t size;
     void *images;
@@ -387,8 +388,8 @@ static void arenas_are_checked(void **state)
     assert_int_equal(td_proto_arena_size(&op, 2, &size, NULL), TD_OK);
     arena = aligned_alloc(4096, size);
     h = (struct td_proto_arena *)arena;
-    assert_int_equal(td_proto_pack(&op, arena, size - 4096, 2, NULL), TD_ELIMIT);
-    assert_int_equal(td_proto_pack(&op, arena, size, 2, NULL), TD_OK);
+    assert_int_equal(td_proto_pack(&op, arena, size - 4096, 2, &lies, NULL), TD_ELIMIT);
+    assert_int_equal(td_proto_pack(&op, arena, size, 2, &lies, NULL), TD_OK);
     assert_int_equal(td_proto_unpack(arena, size, 2, &back, &images, NULL), TD_OK);
     assert_int_equal(back.n_in, op.n_in);
     assert_memory_equal(back.in[1].data, op.in[1].data, op.in[1].size_bytes);
@@ -398,15 +399,96 @@ static void arenas_are_checked(void **state)
     assert_int_equal(td_proto_unpack(arena, size, 2, &back, &images, NULL), TD_EPROTO);
     h->in[1].offset = UINT64_MAX;
     assert_int_equal(td_proto_unpack(arena, size, 2, &back, &images, NULL), TD_EPROTO);
-    assert_int_equal(td_proto_pack(&op, arena, size, 2, NULL), TD_OK);
+    assert_int_equal(td_proto_pack(&op, arena, size, 2, &lies, NULL), TD_OK);
     h->n_in = 1000;
     assert_int_equal(td_proto_unpack(arena, size, 2, &back, &images, NULL), TD_EPROTO);
     free(arena);
 }
 
+/* op, its bytes named, with its first row alone. */
+static struct td_op_call first_row(void)
+{
+    struct td_op_call one = op;
+    int i;
+
+    for (i = 0; i < one.n_in; i++)
+        one.in[i].content = td_hash_bytes(one.in[i].data, one.in[i].size_bytes);
+    for (i = 0; i < one.n_attrs; i++)
+        one.attrs[i].value = strcmp(one.attrs[i].name, "m") ? one.attrs[i].value : 1;
+    one.in[0].shape[0] = one.out.shape[0] = 1;
+    one.in[0].size_bytes /= 3;
+    one.in[0].content = td_hash_bytes(one.in[0].data, one.in[0].size_bytes);
+    one.out.size_bytes /= 3;
+    return one;
+}
+
+static void weights_are_sent_once(void **state)
+{
+    struct td_op_call three = op, one = first_row();
+    struct td_proto_lies lies = {0};
+    struct td_proto_arena *h;
+    char *arena, *weights;
+    uint64_t size, at;
+
+    (void)state;
+    for (int i = 0; i < op.n_in; i++)
+        three.in[i].content = td_hash_bytes(op.in[i].data, op.in[i].size_bytes);
+    assert_string_equal(op.in[1].role, "qweight");
+    assert_int_equal(td_proto_arena_size(&op, 2, &size, NULL), TD_OK);
+    arena = aligned_alloc(4096, size);
+    h = (struct td_proto_arena *)arena;
+    assert_int_equal(td_proto_pack(&three, arena, size, 2, &lies, NULL), TD_OK);
+    at = h->in[1].offset;
+    weights = arena + at;
+    weights[0] ^= 1; /* who copies them again undoes this */
+    assert_int_equal(td_proto_pack(&one, arena, size, 2, &lies, NULL), TD_OK);
+    assert_int_equal(h->in[1].offset, at);
+    assert_memory_not_equal(weights, op.in[1].data, 1);
+    assert_memory_equal(arena + h->in[0].offset, one.in[0].data, one.in[0].size_bytes);
+    one.in[1].content.lo ^= 1; /* other weights of this size */
+    assert_int_equal(td_proto_pack(&one, arena, size, 2, &lies, NULL), TD_OK);
+    assert_memory_equal(weights, op.in[1].data, op.in[1].size_bytes);
+    one.in[1].content = (struct td_hash){0, 0}; /* nobody knows which */
+    weights[0] ^= 1;
+    assert_int_equal(td_proto_pack(&one, arena, size, 2, &lies, NULL), TD_OK);
+    assert_memory_equal(weights, op.in[1].data, op.in[1].size_bytes);
+    free(arena);
+}
+
+/* The next op gets its weights as they were recorded, also after a build that wrote into them. */
+static void spoilt_weights_are_sent_again(void **state)
+{
+    struct td_build_process r = start("weights+m", 2000); /* for m > 1 only */
+    const struct td_op_call three = op, one = first_row();
+    struct td_run_result res;
+    uint16_t *right = malloc(one.out.size_bytes);
+
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        op = i == 2 ? three : one;
+        for (int t = 0; t < op.n_in; t++)
+            op.in[t].content = one.in[t].content;
+        op.in[0].content = (struct td_hash){0, 0};
+        res = run(&r);
+        op = three;
+        assert_int_equal(res.status, i == 2 ? TD_RUN_FAILED : TD_RUN_OK);
+        if (i == 2)
+            assert_non_null(strstr(res.reason, "wrote into its input qweight"));
+        else if (!i)
+            memcpy(right, res.images[0], one.out.size_bytes);
+        else
+            assert_memory_equal(res.images[0], right, one.out.size_bytes);
+        td_run_result_release(&res);
+    }
+    assert_int_equal(r.starts, 1);
+    free(right);
+    td_build_process_stop(&r);
+}
+
 static void launches_cross(void **state)
 {
     struct td_op_call with = op, back;
+    struct td_proto_lies lies = {0};
     struct td_proto_arena *h;
     uint64_t size;
     void *images;
@@ -416,7 +498,7 @@ static void launches_cross(void **state)
     with.launches[1] = (struct td_op_launch){.rows = {128, 141}, .grid = {132, 1, 1}, .block = {256, 1, 1}, .shared_bytes = 232448, .symbol = "_Z1k"};
     assert_int_equal(td_proto_arena_size(&with, 1, &size, NULL), TD_OK);
     h = aligned_alloc(4096, size);
-    assert_int_equal(td_proto_pack(&with, h, size, 1, NULL), TD_OK);
+    assert_int_equal(td_proto_pack(&with, h, size, 1, &lies, NULL), TD_OK);
     memset(h->launches[0].symbol, 'x', sizeof h->launches[0].symbol); /* what it holds is not believed */
     assert_int_equal(td_proto_unpack(h, size, 1, &back, &images, NULL), TD_OK);
     assert_int_equal(back.n_launches, 2);
@@ -437,6 +519,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(larger_op_gets_a_larger_arena), cmocka_unit_test(no_library), cmocka_unit_test(timing_gives_pairs),
         cmocka_unit_test(timing_survives_a_crash), cmocka_unit_test(a_lost_build_is_no_failed_op), cmocka_unit_test(a_gpu_process_stays),
         cmocka_unit_test(packets_of_others_are_refused), cmocka_unit_test(arenas_are_checked), cmocka_unit_test(launches_cross),
+        cmocka_unit_test(weights_are_sent_once), cmocka_unit_test(spoilt_weights_are_sent_again),
     };
     const struct random_gptq d = {3, 64, 128, 4, 32, false};
     int rc;

@@ -46,6 +46,23 @@ static void ends_at_the_page(void **state)
     td_guard_release(&g);
 }
 
+static void what_stays_in_place_is_known(void **state)
+{
+    struct td_guard g = {0};
+
+    (void)state;
+    assert_int_equal(td_guard_place(&g, 5000, 64, true, NULL), TD_OK);
+    g.content = (struct td_hash){1, 2};
+    assert_int_equal(td_guard_place(&g, 5000, 64, true, NULL), TD_OK);
+    assert_int_equal(g.content.lo, 2);
+    assert_int_equal(td_guard_place(&g, 5001, 64, true, NULL), TD_OK); /* at the same place */
+    assert_true(td_hash_is_zero(g.content));
+    g.content = (struct td_hash){1, 2};
+    assert_int_equal(td_guard_place(&g, 1 << 20, 64, true, NULL), TD_OK);
+    assert_true(td_hash_is_zero(g.content));
+    td_guard_release(&g);
+}
+
 static void alignment_is_kept(void **state)
 {
     struct td_guard g = {0};
@@ -121,7 +138,7 @@ static void empty_tensor(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ends_at_the_page), cmocka_unit_test(alignment_is_kept), cmocka_unit_test(writes_into_gaps_are_seen),
+        cmocka_unit_test(ends_at_the_page), cmocka_unit_test(what_stays_in_place_is_known), cmocka_unit_test(alignment_is_kept), cmocka_unit_test(writes_into_gaps_are_seen),
         cmocka_unit_test(without_the_page), cmocka_unit_test(faults_are_located), cmocka_unit_test(empty_tensor),
     };
 

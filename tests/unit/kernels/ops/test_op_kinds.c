@@ -39,10 +39,10 @@ static void mul_mat_of(const struct ggml_record *r, struct td_op_call *op)
     const int64_t kb = k / td_dtype_block(dt);
 
     start(op, "ggml_mul_mat", td_ggml_act_name(td_ggml_act_of(dt)), s);
-    op->in[0] = (struct td_tensor){"a", TD_DT_F32, 4, {b3, b2, m, k}, {b2 * m * k, m * k, k, 1}, (void *)(uintptr_t)r->array[2], r->size[2], 4};
-    op->in[1] = (struct td_tensor){"w", dt, 4, {w3, w2, n, kb}, {w2 * n * kb, n * kb, kb * apart, 1}, (void *)(uintptr_t)r->array[1], r->size[1], 4};
+    op->in[0] = (struct td_tensor){"a", TD_DT_F32, 4, {b3, b2, m, k}, {b2 * m * k, m * k, k, 1}, (void *)(uintptr_t)r->array[2], r->size[2], 4, {0, 0}};
+    op->in[1] = (struct td_tensor){"w", dt, 4, {w3, w2, n, kb}, {w2 * n * kb, n * kb, kb * apart, 1}, (void *)(uintptr_t)r->array[1], r->size[1], 4, {0, 0}};
     op->n_in = 2;
-    op->out = (struct td_tensor){"c", TD_DT_F32, 4, {b3, b2, m, n}, {b2 * m * n, m * n, n, 1}, NULL, r->size[3], 4};
+    op->out = (struct td_tensor){"c", TD_DT_F32, 4, {b3, b2, m, n}, {b2 * m * n, m * n, n, 1}, NULL, r->size[3], 4, {0, 0}};
 }
 
 /* llama.cpp multiplies in float, in another order for each format; R1 must be what it means to compute, R0 must not. */
@@ -293,7 +293,7 @@ static void moe_of(const struct ggml_record *r, enum td_dtype dt, const char *ro
     put(op, "expert_ids", TD_DT_I32, (int64_t)r->size[8] / 4, -1, r, 8);
     put(op, "topk_weights", TD_DT_F32, slots, -1, r, 9);
     padded = (int32_t)s[9];
-    op->in[op->n_in++] = (struct td_tensor){"num_tokens_post_padded", TD_DT_I32, 1, {1}, {1}, &padded, 4, 4};
+    op->in[op->n_in++] = (struct td_tensor){"num_tokens_post_padded", TD_DT_I32, 1, {1}, {1}, &padded, 4, 4, {0, 0}};
     set_out(op, dt, slots, n);
 }
 
