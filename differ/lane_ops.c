@@ -6,8 +6,10 @@
 #include <math.h>
 
 #include "common/buf.h"
+#include "common/json.h"
 #include "common/number_words.h"
 #include "differ/comparison.h"
+#include "differ/op_variety_notes.h"
 #include "differ/report_blame.h"
 #include "differ/report_ops.h"
 
@@ -242,6 +244,8 @@ static void judge_ops(const struct td_comparison *c, struct td_lane *lane)
     td_coverage_words(&c->coverage, words); /* ops that no verdict covers */
     if (*words)
         td_lane_note(lane, TD_NOT_JUDGED, "%s", words);
+    if (found->numerics.judged && c->n_sides > 1)
+        td_op_variety_notes(td_json_get(td_json_get(td_fixture_manifest(c->side[1].fx), "replay"), "variety"), lane);
 }
 
 static void add_op_figures(const struct td_comparison *c, struct td_buf *line)

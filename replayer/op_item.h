@@ -43,6 +43,7 @@ struct td_op_item {
     bool judged_candidate, judged_baseline, judged_recorded;
     struct td_judge_place place;      /* of the candidate's errors; limit 0: it is under its limit */
     double format_cost;               /* of the candidate's rounding */
+    double largest_a, largest_sum;    /* td_op_variety_find_largest() */
     int64_t equal;                    /* elements equal to the recorded ones; -1: none recorded */
     struct td_op_compared compared;   /* of a kind without a reference */
 };

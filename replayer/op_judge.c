@@ -15,6 +15,7 @@
 #include "replayer/judge_order.h"
 #include "replayer/op_compare.h"
 #include "replayer/op_judge_json.h"
+#include "replayer/op_variety.h"
 #include "replayer/poison.h"
 #include "replayer/reference_batch.h"
 
@@ -226,6 +227,7 @@ static void judge_or_refuse_item(struct td_op_item *it, struct side_refs *const 
 
     for (s = 0; s < N_SIDES; s++)
         ref[s] = side[s]->rc ? NULL : &side[s]->refs[i];
+    td_op_variety_find_largest(it, ref[RECORDED]);
     if (!ref[CANDIDATE])
         err = side[CANDIDATE]->err;
     if (ref[CANDIDATE] ? judge_item(it, ref, &err) : (judge_item(it, ref, NULL), true)) {

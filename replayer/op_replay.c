@@ -24,6 +24,7 @@
 #include "replayer/op_rewrite.h"
 #include "replayer/op_run.h"
 #include "replayer/op_timing.h"
+#include "replayer/op_variety.h"
 #include "replayer/op_window.h"
 
 #define BATCH_OPS 256
@@ -40,6 +41,7 @@ struct op_replay {
     struct td_op_pace pace;
     struct td_reference_makers makers;
     struct td_ref_cache *cache;
+    struct td_op_variety variety;
     int64_t ran_ns, judged_ns, wrote_ns; /* where the time went */
 };
 
@@ -212,6 +214,7 @@ static int finish_batch(struct op_replay *j, int rc, struct td_error *err)
 
         if (!rc)
             rc = write_judged_op(j, it, err);
+        td_op_variety_add(&j->variety, it);
         td_op_loader_put(j->run.loader, &it->hold);
         td_op_item_release(it);
     }
@@ -406,8 +409,17 @@ static void count_references(struct op_replay *j)
     cJSON_Delete(fact);
 }
 
+static void write_variety(struct op_replay *j)
+{
+    cJSON *fact = td_op_variety_json(&j->variety);
+
+    td_writer_fact(j->w, "replay", "variety", fact);
+    cJSON_Delete(fact);
+}
+
 static void release_replay(struct op_replay *j)
 {
+    td_op_variety_release(&j->variety);
     if (j->run.builds)
         td_build_pair_close(j->run.builds);
     free(j->run.builds);
@@ -462,6 +474,8 @@ int td_op_replay(struct td_fixture *fx, struct td_writer *w, const struct td_rep
     td_op_rows_finish(&j.rows);
     if (j.cache)
         count_references(&j);
+    if (j.variety.n)
+        write_variety(&j);
     stats->children = j.run.builds ? j.run.builds->candidate.starts : 0;
     stats->seconds = (double)(td_clock_mono_ns() - start) / TD_NS_PER_S;
     release_replay(&j);
