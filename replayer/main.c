@@ -20,6 +20,7 @@
 #include "replayer/build_detect.h"
 #include "replayer/fixture_replay.h"
 #include "replayer/own_json.h"
+#include "replayer/reference_fill.h"
 #include "replayer/summary.h"
 #include "replayer/list_kernels.h"
 #include "wire/allowed_requests.h"
@@ -305,6 +306,7 @@ static int run_command_line(int argc, char **argv)
         {"TD_KERNEL", "of libtdkernels.so: the variant to run (default: the fastest on this CPU)"},
         {NULL, NULL},
     };
+    bool references_only = false;
     const char *shard = NULL, *timing = "asap", *guard = "on", *op_timing = "on",
                *scores = "on", *reference = "auto", *time = "all", *cache_size = "4G", *kernels = NULL;
     const struct td_arg table[] = {
@@ -353,6 +355,7 @@ static int run_command_line(int argc, char **argv)
         TD_REPLAY_DEADLINE(TD_ARG_NUM, &o.deadline_s),
         {"shard", 0, TD_ARG_STR, &shard, "I/N",
          "replay part I of N of the ops; part 1 also sends the requests", 0, 0},
+        {"references-only", 0, TD_ARG_FLAG, &references_only, NULL, NULL, 0, 0}, /* of fixture judge */
         {"for-differ", 0, TD_ARG_FLAG, &o.for_differ, NULL, NULL, 0, 0}, /* gate's */
         {"kernels", 0, TD_ARG_STR, &kernels, "PATH",
          "list the GPU kernels of a library, fat binary, cubin or code object whose lines hold "
@@ -396,6 +399,8 @@ static int run_command_line(int argc, char **argv)
     if (!rc)
         rc = td_cache_size_parse(cache_size, &o.cache_bytes, &err);
     rows = o.ops_variable;
+    if (references_only)
+        td_log_program("fixture");
     if (!rc && kernels)
         rc = check_listing(&o, &args, &err);
     else if (!rc && (args.n_rest != 1 || args.command))
@@ -413,6 +418,8 @@ static int run_command_line(int argc, char **argv)
         td_log(TD_LOG_ERROR, "replay", "%s", err.msg);
         return td_exit_code(err.code);
     }
+    if (references_only)
+        return td_reference_fill_run(args.rest[0], &o);
     if (!td_fixture_is(args.rest[0]) && td_fs_is_dir(args.rest[0]))
         return replay_folder(args.rest[0], &o);
     return replay_one(args.rest[0], o.output, &o);

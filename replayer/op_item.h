@@ -26,6 +26,7 @@ struct td_op_item {
     bool is_timed;                    /* if there are two builds, and it runs */
     /* once loaded; tensors borrow from the loader */
     bool loaded, without_reference;
+    bool reference_alone;             /* nothing ran, and nothing is judged: its reference is to be kept */
     struct td_op_call call;
     const void *recorded;             /* the recorded output's bytes, or NULL */
     struct td_op_hold hold;

@@ -142,7 +142,7 @@ struct batch {
 static bool needs_reference(const struct td_op_item *it)
 {
     return it->loaded && it->status != TD_OP_BROKEN && it->limits.u_out > 0 &&
-           (it->recorded || it->candidate.repeats || it->baseline.repeats);
+           (it->recorded || it->candidate.repeats || it->baseline.repeats || it->reference_alone);
 }
 
 static bool can_compare(const struct td_op_item *it)
@@ -230,6 +230,8 @@ static void judge_or_refuse_item(struct td_op_item *it, struct side_refs *const 
     td_op_variety_find_largest(it, ref[RECORDED]);
     if (!ref[CANDIDATE])
         err = side[CANDIDATE]->err;
+    if (ref[CANDIDATE] && it->reference_alone)
+        return;
     if (ref[CANDIDATE] ? judge_item(it, ref, &err) : (judge_item(it, ref, NULL), true)) {
         it->status = TD_OP_OK;
         td_op_item_fail(it, err.code == TD_EUNSUPPORTED ? TD_OP_UNSUPPORTED : TD_OP_BROKEN, err.code ? err.msg : "no reference");

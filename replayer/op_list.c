@@ -283,3 +283,27 @@ int td_op_list_scan(struct td_fixture *fx, const struct td_replay_options *opt, 
         return err->code;
     return td_op_list_sample(l, opt->max_ops, err);
 }
+
+static int by_weights(const void *a, const void *b, void *list)
+{
+    const struct td_op_list *l = list;
+    const struct td_op_choice *x = &l->items[*(const int32_t *)a], *y = &l->items[*(const int32_t *)b];
+
+    if (x->weights != y->weights)
+        return x->weights < y->weights ? -1 : 1;
+    return (x->op > y->op) - (x->op < y->op);
+}
+
+int32_t *td_op_list_by_weights(const struct td_op_list *l, size_t *n)
+{
+    int32_t *which = malloc((l->n + 1) * sizeof *which);
+    size_t i;
+
+    *n = 0;
+    for (i = 0; which && i < l->n; i++)
+        if (l->items[i].chosen && !l->items[i].done)
+            which[(*n)++] = (int32_t)i;
+    if (which)
+        qsort_r(which, *n, sizeof *which, by_weights, (void *)(uintptr_t)l);
+    return which;
+}

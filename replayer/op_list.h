@@ -63,6 +63,9 @@ int td_op_list_sample(struct td_op_list *list, int64_t max, struct td_error *err
 /* Of each group keep the chosen ops that come first in its order, at most keep[group] of them. Returns
  * how many are not chosen any more. The order is there. */
 int64_t td_op_list_keep(struct td_op_list *list, const int64_t *keep);
+/* The chosen ops that are not done, in an order in which those with equal weights are neighbours: *n places in
+ * items, from malloc. NULL: out of memory. */
+int32_t *td_op_list_by_weights(const struct td_op_list *list, size_t *n);
 /* Count the turns anew, after others were chosen. The order is there. */
 void td_op_list_give_turns(struct td_op_list *list);
 

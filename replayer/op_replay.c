@@ -290,29 +290,14 @@ static int write_plan(struct op_replay *j, const char *by, int64_t left_out, str
     return rc;
 }
 
-static int by_weights(const void *a, const void *b, void *list)
-{
-    const struct td_op_list *l = list;
-    const struct td_op_choice *x = &l->items[*(const int32_t *)a], *y = &l->items[*(const int32_t *)b];
-
-    if (x->weights != y->weights)
-        return x->weights < y->weights ? -1 : 1;
-    return (x->op > y->op) - (x->op < y->op);
-}
-
 /* Replay the chosen ops that are not done, so that those with equal weights are neighbours. */
 static int replay_chosen(struct op_replay *j, struct td_error *err)
 {
-    struct td_op_list *l = &j->run.list;
-    int32_t *which = malloc((l->n + 1) * sizeof *which);
-    size_t i, n = 0;
+    size_t n = 0;
+    int32_t *which = td_op_list_by_weights(&j->run.list, &n);
 
     if (!which)
-        return td_fail(err, TD_ENOMEM, "out of memory for %zu ops; --max-ops N replays fewer", l->n);
-    for (i = 0; i < l->n; i++)
-        if (l->items[i].chosen && !l->items[i].done)
-            which[n++] = (int32_t)i;
-    qsort_r(which, n, sizeof *which, by_weights, l);
+        return td_fail(err, TD_ENOMEM, "out of memory for %zu ops; --max-ops N replays fewer", j->run.list.n);
     return replay_listed(j, which, n, err);
 }
 

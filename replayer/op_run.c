@@ -21,8 +21,7 @@ static void give_status(struct td_op_item *it, enum td_op_status s, const char *
     snprintf(it->reason, sizeof it->reason, "%.479s", reason);
 }
 
-/* Load an op and check it. False: it cannot be run, and has its status. */
-static bool load_item(struct td_op_run *r, struct td_op_item *it)
+bool td_op_run_load(struct td_op_loader *loader, struct td_op_item *it)
 {
     const struct td_op_kind *kind = td_op_kind_find(it->rec.kind ? it->rec.kind : "");
     struct td_error err = {0};
@@ -34,7 +33,7 @@ static bool load_item(struct td_op_run *r, struct td_op_item *it)
         give_status(it, TD_OP_UNSUPPORTED, text);
         return false;
     }
-    it->loaded = !td_op_loader_get(r->loader, &it->rec, &it->call, &it->recorded, &it->hold, &err);
+    it->loaded = !td_op_loader_get(loader, &it->rec, &it->call, &it->recorded, &it->hold, &err);
     if (!it->loaded || td_op_check(kind, &it->call, &err)) {
         give_status(it, err.code == TD_EUNSUPPORTED ? TD_OP_UNSUPPORTED : TD_OP_BROKEN, err.msg);
         return false;
@@ -140,7 +139,7 @@ int td_op_run(struct td_op_run *r, struct td_op_item *it, struct td_error *err)
     int rc;
 
     show_op(r, it, r->has_baseline ? "running both builds" : "running");
-    if (!load_item(r, it))
+    if (!td_op_run_load(r->loader, it))
         return TD_OK;
     rc = run_candidate(r, it, err);
     if (!rc && r->has_baseline) {

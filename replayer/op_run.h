@@ -31,6 +31,8 @@ struct td_op_run {
     struct td_progress progress;
 };
 
+/* Load the op of it->rec, and check it. False: it can be neither run nor judged, and has its status. */
+bool td_op_run_load(struct td_op_loader *loader, struct td_op_item *it);
 /* Load an op, run it on the builds, and time it when it is due. Its status says what came of it; it->run_ns is
  * what that took, it->aside_ns what timing it, or waiting for a build that hung, took beside. Errors are those of replay
  * itself. */

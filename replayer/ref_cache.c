@@ -215,6 +215,11 @@ struct td_ref_cache *td_ref_cache_open(const char *dir, int64_t max_bytes)
     return c;
 }
 
+bool td_ref_cache_is_open(const struct td_ref_cache *c)
+{
+    return c->dir >= 0;
+}
+
 void td_ref_cache_close(struct td_ref_cache *c)
 {
     if (!c)

@@ -29,6 +29,8 @@ struct td_ref_cache_counts { int64_t found, computed, damaged, kept; };
  *   max_bytes : what all its files may take; those of others do not count, and stay; what was used longest ago makes room, also where the disk
  *       has less than TD_REF_CACHE_SPARE left */
 struct td_ref_cache *td_ref_cache_open(const char *dir, int64_t max_bytes);
+/* Can references be found and kept in it? */
+bool td_ref_cache_is_open(const struct td_ref_cache *c);
 /* Find the reference of an op.
  *   hold : has the hashes of its inputs, by which they were loaded
  * The caller releases *ref. NULL for a cache finds nothing, and keeps nothing. Safe from several threads, as is td_ref_cache_put(). */
