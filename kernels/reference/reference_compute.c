@@ -116,6 +116,7 @@ static void fill_slot(struct td_reference_slot *slot, const struct source *s, co
     slot->job.a = a;
     slot->job.a_bytes = (size_t)j->m * line;
     slot->job.row_scales = rounds_a ? scales : NULL;
+    slot->job.staging = sums;
     slot->job.r0 = sums;
     slot->job.r1 = j->kernel == TD_REFERENCE_GPTQ_ROUNDED ? sums + TD_REFERENCE_RESULTS : NULL;
     slot->job.mag = sums + 2 * TD_REFERENCE_RESULTS;

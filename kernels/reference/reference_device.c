@@ -182,6 +182,21 @@ static void make_room(struct td_reference_device *d, size_t bytes)
     }
 }
 
+/* By pieces, through memory that outlives the job. */
+static int bring_part(struct td_reference_device *d, const struct td_reference_job *j, int part, uint64_t address, struct td_error *err)
+{
+    const char *from = j->part[part];
+    int rc = TD_OK;
+
+    for (size_t at = 0, n; !rc && at < j->part_bytes[part]; at += n) {
+        n = j->part_bytes[part] - at < TD_REFERENCE_STAGING ? j->part_bytes[part] - at : TD_REFERENCE_STAGING;
+        if (!j->bring(j->ctx, j->staging, from + at, n))
+            return td_fail(err, TD_EUNSUPPORTED, "nobody waits for the job any more");
+        rc = d->driver->copy_in(d->device, address + at, j->staging, n, err);
+    }
+    return rc;
+}
+
 static int bring_weights(struct td_reference_device *d, const struct td_reference_job *j, struct weights **out, struct td_error *err)
 {
     struct weights *w = find_place(d, j->key);
@@ -203,7 +218,7 @@ static int bring_weights(struct td_reference_device *d, const struct td_referenc
         w->key = j->key;
         for (int i = 0; !rc && i < TD_REFERENCE_PARTS; i++) {
             w->part[i] = j->part_bytes[i] ? w->memory.address + at : 0;
-            rc = d->driver->copy_in(d->device, w->part[i], j->part[i], j->part_bytes[i], err);
+            rc = bring_part(d, j, i, w->part[i], err);
             at += aligned(j->part_bytes[i]);
         }
         if (rc && !d->driver->is_dead(d->device))

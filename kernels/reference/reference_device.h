@@ -14,6 +14,7 @@
 #define TD_REFERENCE_A_BYTES ((size_t)8 << 20)        /* rows of one launch */
 #define TD_REFERENCE_ROWS 4096
 #define TD_REFERENCE_RESULTS ((int64_t)1 << 20)       /* of one launch: three doubles each */
+#define TD_REFERENCE_STAGING ((size_t)2 << 20)        /* a piece of weights on its way */
 
 enum td_reference_kernel { TD_REFERENCE_GPTQ, TD_REFERENCE_GPTQ_ROUNDED, TD_REFERENCE_GEMM, TD_REFERENCE_KERNELS };
 enum td_reference_part { TD_REFERENCE_W, TD_REFERENCE_QZEROS, TD_REFERENCE_SCALES, TD_REFERENCE_G_IDX, TD_REFERENCE_PARTS };
@@ -22,6 +23,9 @@ struct td_reference_job {
     enum td_reference_kernel kernel;
     uint64_t key;                 /* equal where all parts are */
     const void *part[TD_REFERENCE_PARTS]; size_t part_bytes[TD_REFERENCE_PARTS]; /* NULL, 0: there is none */
+    /* Copy n bytes of a part; false: whoever brought the job waits no more, and the part may be gone. */
+    bool (*bring)(void *ctx, void *to, const void *from, size_t n); void *ctx;
+    void *staging;                /* [TD_REFERENCE_STAGING]; outlives the job, and may be where sums come to lie */
     int64_t m, n, k;
     int32_t group_size, form;     /* reference_cu.h */
     const void *a; size_t a_bytes; /* dense */

@@ -121,6 +121,7 @@ static void read_environment(void)
     fake.devices = number("TD_FAKE_CUDA_DEVICES", 1);
     fake.random += (uint64_t)number("TD_FAKE_CUDA_SEED", 0) * 2654435761u;
     read_faults(getenv("TD_FAKE_CUDA_FAULT"));
+    read_hang(getenv("TD_FAKE_CUDA_HANG"));
     add_kernel(&gather_kernel);
     add_kernel(&cache_rows_kernel);
     load_plugins(getenv("TD_FAKE_CUDA_PLUGIN"));
@@ -151,6 +152,7 @@ int enter(const char *name, int need)
 {
     get_ready();
     called_here++;
+    hang_if_due(name);
     pthread_mutex_lock(&fake.lock);
     count_call(name);
     if (need == NEED_NOTHING)
@@ -482,7 +484,12 @@ static uint64_t calls_here(void)
 
 static size_t bytes_in_use(void)
 {
-    return fake.bytes_in_use;
+    size_t n;
+
+    pthread_mutex_lock(&fake.lock); /* a thread that was abandoned may be freeing */
+    n = fake.bytes_in_use;
+    pthread_mutex_unlock(&fake.lock);
+    return n;
 }
 
 static void on_ran(fake_cuda_ran_fn *fn)
@@ -505,7 +512,7 @@ static void reset(void)
 
 const struct fake_cuda_api *fake_cuda_api(void)
 {
-    static const struct fake_cuda_api api = {add_kernel, on_call, on_load, add_fault, use_thread, calls, calls_here, bytes_in_use, reset, on_ran, behind_graph};
+    static const struct fake_cuda_api api = {add_kernel, on_call, on_load, add_fault, use_thread, calls, calls_here, bytes_in_use, reset, on_ran, behind_graph, hang, is_hanging};
 
     return &api;
 }

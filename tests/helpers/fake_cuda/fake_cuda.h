@@ -25,6 +25,8 @@
  *                            kernel: the
  *                          kernel ends with it, and the context stays broken; gather,
  *                            cache_rows: that kernel of the tap's copies nothing
+ *   TD_FAKE_CUDA_HANG      "name:n": the n-th call of this driver function never returns, nor does any
+ *                          call after it, nor what the library does at the process's end
  *   TD_FAKE_CUDA_COMPILED  a file; each image of PTX alone that has to be compiled, because it is
  *                          not in the cache, adds a line (jit.c)
  *   TD_FAKE_CUDA_ARCH      compute capability; default 90
@@ -86,6 +88,8 @@ struct fake_cuda_api {
     void (*reset)(void);                                         /* finish all work, forget faults, sticky errors, hooks and counts */
     void (*on_ran)(fake_cuda_ran_fn *fn);                        /* fn NULL: remove */
     void (*behind_graph)(void (*fn)(void));                      /* called once, behind the next launch of a graph, before anybody knows that it is back */
+    void (*hang)(const char *name, int n);                       /* as TD_FAKE_CUDA_HANG, counted from now on; NULL, 0: calls that hang go on */
+    bool (*is_hanging)(void);
 };
 /* The functions above; tests link the library or use dlsym. */
 const struct fake_cuda_api *fake_cuda_api(void);

@@ -140,7 +140,7 @@ static void test_rows_in_parts(void **state)
     td_reference_gpu_stop(g);
 }
 
-struct several { struct td_reference_gpu *g; struct op_case t[4]; };
+struct several { struct td_reference_gpu *g; struct op_case t[4]; bool lost; };
 
 static void *compute_all(void *arg)
 {
@@ -150,8 +150,9 @@ static void *compute_all(void *arg)
     for (int i = 0; i < 8; i++) {
         struct td_error err = {0};
 
-        assert_int_equal(td_reference_gpu_compute(s->g, &s->t[i % 4].op, 1 + (uint64_t)i % 4, &ref, &err), 0);
-        td_op_ref_release(&ref);
+        assert_int_equal(td_reference_gpu_compute(s->g, &s->t[i % 4].op, 1 + (uint64_t)i % 4, &ref, &err), s->lost ? TD_EUNSUPPORTED : TD_OK);
+        if (!s->lost)
+            td_op_ref_release(&ref);
     }
     return NULL;
 }
@@ -196,6 +197,96 @@ static void test_wrong_sums_are_found(void **state)
     op_case_release(&a);
     op_case_release(&b);
     td_reference_gpu_stop(g);
+}
+
+/* ---- a driver that hangs ------------------------------------------------------------------------- */
+
+/* What was abandoned ends by itself. */
+static void let_it_end(void)
+{
+    fake->hang(NULL, 0);
+    for (int i = 0; i < 1000 && fake->bytes_in_use(); i++)
+        usleep(10000);
+    assert_int_equal(fake->bytes_in_use(), 0);
+}
+
+static void assert_lost(struct td_reference_gpu *g)
+{
+    char words[600];
+
+    assert_int_equal(td_reference_gpu_state(g, true, words, sizeof words), TD_REFERENCE_LOST);
+    assert_string_equal(words, "its driver did not answer within 1 s");
+}
+
+/* A job that is given up. Its weights are freed at once, and the driver, which goes on late, reads none of
+ * them (a sanitizer sees it). */
+static void test_job_that_hangs(void **state)
+{
+    static const char *const calls[] = {"cuMemcpyHtoD_v2", "cuLaunchKernel", "cuMemcpyDtoH_v2"};
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct td_reference_gpu *g = ready();
+        struct op_case t;
+        struct td_op_ref ref;
+        struct td_error err = {0};
+
+        case_gptq(&t, &(struct gptq_form){TD_DT_F16, TD_DT_F16, "none", false, false, 4, 32}, 3, 64, 96, 0, true);
+        td_reference_gpu_patience(g, 1);
+        fake->hang(calls[i], 1);
+        assert_int_equal(td_reference_gpu_compute(g, &t.op, 1, &ref, &err), TD_EUNSUPPORTED);
+        assert_true(fake->is_hanging());
+        assert_null(ref.r0);
+        assert_lost(g);
+        assert_int_equal(td_reference_gpu_compute(g, &t.op, 1, &ref, &err), TD_EUNSUPPORTED);
+        op_case_release(&t);
+        assert_false(td_reference_gpu_stop(g));
+        let_it_end();
+    }
+}
+
+/* Threads that wait for a slot, and for the job before theirs, are let go as well. */
+static void test_threads_of_a_gpu_that_hangs(void **state)
+{
+    struct several s = {.g = ready()};
+    pthread_t ids[6];
+
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        case_gptq(&s.t[i], &(struct gptq_form){TD_DT_F16, TD_DT_F16, "none", false, false, 4, 32}, 3, 64, 96, 0, true);
+    td_reference_gpu_patience(s.g, 1);
+    fake->hang("cuLaunchKernel", 1);
+    s.lost = true;
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(pthread_create(&ids[i], NULL, compute_all, &s), 0);
+    for (int i = 0; i < 6; i++)
+        pthread_join(ids[i], NULL);
+    for (int i = 0; i < 4; i++)
+        op_case_release(&s.t[i]);
+    assert_false(td_reference_gpu_stop(s.g));
+    let_it_end();
+}
+
+/* A driver that hangs while the device is opened, and while it is closed. */
+static void test_open_and_close_that_hang(void **state)
+{
+    struct td_reference_gpu *g;
+
+    (void)state;
+    fake->hang("cuModuleLoadData", 1);
+    g = td_reference_gpu_start(folder);
+    assert_non_null(g);
+    td_reference_gpu_patience(g, 1);
+    assert_lost(g);
+    assert_false(td_reference_gpu_stop(g));
+    let_it_end();
+
+    g = ready();
+    td_reference_gpu_patience(g, 1);
+    fake->hang("cuModuleUnload", 1);
+    assert_false(td_reference_gpu_stop(g));
+    assert_true(fake->is_hanging());
+    let_it_end();
 }
 
 static void test_sample_sees_one_column(void **state)
@@ -333,7 +424,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gptq), cmocka_unit_test(test_gemm), cmocka_unit_test(test_rows_in_parts), cmocka_unit_test(test_threads),
         cmocka_unit_test(test_wrong_sums_are_found), cmocka_unit_test(test_sample_sees_one_column), cmocka_unit_test(test_sample_leaves_no_place_out),
-        cmocka_unit_test(test_whole_rows), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_whole_rows), cmocka_unit_test(test_refusals), cmocka_unit_test(test_job_that_hangs),
+        cmocka_unit_test(test_threads_of_a_gpu_that_hangs), cmocka_unit_test(test_open_and_close_that_hang),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
