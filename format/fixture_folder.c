@@ -48,7 +48,7 @@ static void remove_file(const char *dir, const char *name)
 
 /* Remove all folders: the files of a fixture, and nothing else, lie in them. Safe in a signal
  * handler. */
-static void remove_all(void)
+void td_fixture_folder_remove_all(void)
 {
     int i, k;
 
@@ -65,7 +65,7 @@ static void remove_all(void)
 
 static void on_signal(int number)
 {
-    remove_all();
+    td_fixture_folder_remove_all();
     signal(number, SIG_DFL);
     raise(number);
 }
@@ -78,7 +78,7 @@ static void remove_at_end(void)
     size_t i;
 
     owner = getpid();
-    atexit(remove_all);
+    atexit(td_fixture_folder_remove_all);
     sigemptyset(&ours.sa_mask);
     for (i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (!sigaction(numbers[i], NULL, &now) && now.sa_handler == SIG_DFL)

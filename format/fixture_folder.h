@@ -18,6 +18,8 @@
  * TD_ENOTFOUND: nothing is there; TD_EIO: it cannot be reached (no permission), or there is no room
  * to unpack it; TD_EBUSY: another process writes to it (fixture_lock.h); TD_ECORRUPT, TD_ETRUNCATED, TD_ELIMIT: no pack, or a bad one. */
 int td_fixture_folder(const char *path, char out[TD_PATH_MAX], struct td_error *err);
+/* Remove what was unpacked, now: for a process that ends by _exit(). */
+void td_fixture_folder_remove_all(void);
 /* Does this look like a fixture: a folder with a manifest, or a file with the beginning of a pack
  * (or of the pointer that git LFS leaves in its place)?
  * False as well when it cannot be read. */

@@ -454,8 +454,9 @@ int td_op_replay(struct td_fixture *fx, struct td_writer *w, const struct td_rep
         rc = td_reference_makers_open(&j.makers, opt->reference, err);
     if (!rc && j.total)
         rc = run_all(&j, err);
+    td_reference_makers_settle(&j.makers);
     td_reference_makers_words(&j.makers, stats->references, sizeof stats->references);
-    td_reference_makers_close(&j.makers);
+    stats->driver_hangs = !td_reference_makers_close(&j.makers);
     td_op_rows_finish(&j.rows);
     if (j.cache)
         count_references(&j);

@@ -21,6 +21,7 @@ struct td_op_replay_stats {
     struct td_ref_cache_counts cache;
     double seconds;
     char references[640];              /* who computed the references; "": the CPU, and nothing is to be said */
+    bool driver_hangs;                 /* the GPU's driver: this process has to end by _exit() */
     char provider[32], build[256], baseline_provider[32], baseline_build[256];
     bool interrupted;
 };

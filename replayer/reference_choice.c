@@ -3,10 +3,12 @@
 #include "replayer/reference_choice.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/fs.h"
 
+#define MOST_PATIENCE_S 86400
 #define WORTH_A_GPU 2e10 /* products: a CPU takes seconds; to open a GPU takes about one */
 
 int td_reference_choice_parse(const char *text, enum td_reference_choice *out, struct td_error *err)
@@ -35,10 +37,13 @@ static const char *code_folder(void)
 
 static void start_gpu(struct td_reference_makers *makers)
 {
-    const char *folder = code_folder();
+    const char *folder = code_folder(), *patience = getenv("TD_GPU_PATIENCE");
+    const int seconds = patience ? atoi(patience) : 0;
 
     makers->is_chosen = true;
     makers->gpu = folder ? td_reference_gpu_start(folder) : NULL;
+    if (makers->gpu && seconds >= 1 && seconds <= MOST_PATIENCE_S)
+        td_reference_gpu_patience(makers->gpu, seconds);
 }
 
 int td_reference_makers_open(struct td_reference_makers *makers, enum td_reference_choice choice, struct td_error *err)
@@ -52,8 +57,7 @@ int td_reference_makers_open(struct td_reference_makers *makers, enum td_referen
     start_gpu(makers);
     if (makers->gpu && td_reference_gpu_state(makers->gpu, true, words, sizeof words) == TD_REFERENCE_READY)
         return TD_OK;
-    td_reference_makers_close(makers);
-    return td_fail(err, TD_EINVAL, "--reference gpu: %s", words);
+    return td_fail(err, TD_EINVAL, "--reference gpu: %s", words); /* and the caller closes */
 }
 
 void td_reference_makers_expect(struct td_reference_makers *makers, double products)
@@ -87,8 +91,10 @@ void td_reference_makers_words(struct td_reference_makers *makers, char *text, s
         snprintf(text, size, "%.200s computed %lld of %lld references%s", words, gpu, all, gpu < all ? ", the CPU the others" : "");
 }
 
-void td_reference_makers_close(struct td_reference_makers *makers)
+bool td_reference_makers_close(struct td_reference_makers *makers)
 {
-    td_reference_gpu_stop(makers->gpu);
+    const bool ended = td_reference_gpu_stop(makers->gpu);
+
     makers->gpu = NULL;
+    return ended;
 }

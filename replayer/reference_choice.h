@@ -24,15 +24,17 @@ struct td_reference_makers {
 /* Read "auto", "cpu", "gpu". TD_EINVAL. */
 int td_reference_choice_parse(const char *text, enum td_reference_choice *out, struct td_error *err);
 
-/* Fill *makers. TD_EINVAL: a GPU is asked for, and there is none. */
+/* Fill *makers. TD_GPU_PATIENCE of the environment says how many seconds a GPU's driver may take for a job.
+ * TD_EINVAL: a GPU is asked for, and there is none. */
 int td_reference_makers_open(struct td_reference_makers *makers, enum td_reference_choice choice, struct td_error *err);
 /* So many products of A and W are to be computed next. Once it is worth it, a GPU is opened beside that. */
 void td_reference_makers_expect(struct td_reference_makers *makers, double products);
-/* Wait for a GPU that is being opened, since nothing may be busy from now on. */
+/* Wait for a GPU that is being opened, since nothing may be busy from now on, or since its fate is to be told. */
 void td_reference_makers_settle(struct td_reference_makers *makers);
 /* Who computed how many, in one sentence without a point; "": no GPU was there, and none was asked
  * for. text : [size] */
 void td_reference_makers_words(struct td_reference_makers *makers, char *text, size_t size);
-void td_reference_makers_close(struct td_reference_makers *makers);
+/* False: the GPU's driver hangs, as td_reference_gpu_stop() says. */
+bool td_reference_makers_close(struct td_reference_makers *makers);
 
 #endif
