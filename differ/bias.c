@@ -8,88 +8,12 @@
 #include <string.h>
 
 #include "common/number_words.h"
+#include "differ/bias_groups.h"
 #include "differ/stats.h"
-
-/* ---- ops by groups --------------------------------------------------------------------------- */
-
-/* Ops of one group, [first, first + n) of the list: sorted by layer, then by input. pooled: of several
- * classes of M. */
-struct part { size_t first, n; bool pooled; };
 
 static int by_text(const char *a, const char *b)
 {
     return strcmp(a ? a : "", b ? b : "");
-}
-
-static int by_kernel(const struct td_judged_op *p, const struct td_judged_op *q)
-{
-    int c = by_text(p->kind, q->kind);
-
-    if (c == 0)
-        c = by_text(p->shape, q->shape);
-    return c ? c : by_text(p->dtype, q->dtype);
-}
-
-static int by_inputs(const struct td_slice_op *a, const struct td_slice_op *b)
-{
-    const int c = by_text(a->op->layer, b->op->layer);
-
-    return c ? c : (a->input > b->input) - (a->input < b->input);
-}
-
-static int by_group(const void *a, const void *b)
-{
-    const struct td_slice_op *p = a, *q = b;
-    int c = by_kernel(p->op, q->op);
-
-    if (c == 0)
-        c = p->op->m_class - q->op->m_class;
-    return c ? c : by_inputs(p, q);
-}
-
-static int by_kernel_alone(const void *a, const void *b)
-{
-    const struct td_slice_op *p = a, *q = b;
-    const int c = by_kernel(p->op, q->op);
-
-    return c ? c : by_inputs(p, q);
-}
-
-/* The sums of both sides, where both are known and of one size. */
-static bool has_slices(struct td_judged_op *op, struct td_slice_op *out)
-{
-    const struct td_op_error *base = td_op_baseline(op);
-
-    if (op->status != TD_OP_OK || !base || !base->slices || !op->candidate.slices ||
-        base->slices->rows != op->candidate.slices->rows ||
-        base->slices->cols != op->candidate.slices->cols)
-        return false;
-    *out = (struct td_slice_op){op, base->slices, op->candidate.slices,
-                                op->origin ? op->origin->input : op->input};
-    return true;
-}
-
-/* Is this an op that should have slices: a product that was judged beside a known baseline? */
-static bool wants_slices(const struct td_judged_op *op)
-{
-    return op->status == TD_OP_OK && !op->without_reference && op->k > 0 && td_op_baseline(op);
-}
-
-/* Divide sorted ops into parts, where pooled without regard to the class of M. Returns how many. */
-static size_t divide(const struct td_slice_op *ops, size_t n, bool pooled, struct part *out)
-{
-    size_t i, parts = 0;
-
-    for (i = 0; i < n; i++) {
-        const bool same = i > 0 && by_kernel(ops[i].op, ops[i - 1].op) == 0 &&
-                          (pooled || ops[i].op->m_class == ops[i - 1].op->m_class) &&
-                          ops[i].now->cols == ops[i - 1].now->cols;
-
-        if (!same)
-            out[parts++] = (struct part){i, 0, pooled};
-        out[parts - 1].n++;
-    }
-    return parts;
 }
 
 /* ---- one run of all tests -------------------------------------------------------------------- */
@@ -97,8 +21,7 @@ static size_t divide(const struct td_slice_op *ops, size_t n, bool pooled, struc
 struct found_test { struct td_slice_test test; size_t part; const char *layer; size_t ops; };
 
 struct run {
-    struct td_slice_op *ops; size_t n;
-    struct part *part; size_t n_parts;
+    struct td_bias_groups g;
     struct found_test *test; size_t n_tests, cap;
     const struct td_policy *policy;
     struct td_bias *out;
@@ -128,8 +51,8 @@ static int add_tests(struct run *r, size_t part, const char *layer, const struct
 /* Test a part as a whole, and each of its layers. */
 static int test_part(struct run *r, size_t p)
 {
-    const struct td_slice_op *ops = r->ops + r->part[p].first;
-    const size_t n = r->part[p].n;
+    const struct td_slice_op *ops = r->g.ops + r->g.part[p].first;
+    const size_t n = r->g.part[p].n;
     size_t i, end, layers = 0;
     int rc = add_tests(r, p, NULL, ops, n);
 
@@ -145,49 +68,18 @@ static int test_part(struct run *r, size_t p)
     return rc;
 }
 
-/* Move the parts that hold too few ops to the end, sorted and divided anew without classes of M. */
-static void pool_small_parts(struct run *r)
-{
-    struct td_slice_op *small = malloc((r->n + 1) * sizeof *small);
-    size_t p, kept = 0, at = 0, n = 0;
-
-    for (p = 0; p < r->n_parts && small; p++) {
-        const struct part from = r->part[p];
-
-        if (td_slice_blocks(r->ops + from.first, from.n) < TD_BIAS_LEAST_OPS) {
-            memcpy(small + n, r->ops + from.first, from.n * sizeof *small);
-            n += from.n;
-            continue;
-        }
-        memmove(r->ops + at, r->ops + from.first, from.n * sizeof *small);
-        r->part[kept++] = (struct part){at, from.n, false};
-        at += from.n;
-    }
-    if (!small)
-        return;
-    qsort(small, n, sizeof *small, by_kernel_alone);
-    memcpy(r->ops + at, small, n * sizeof *small);
-    r->n_parts = kept + divide(r->ops + at, n, true, r->part + kept);
-    for (p = kept; p < r->n_parts; p++)
-        r->part[p].first += at;
-    free(small);
-}
-
 static int make_tests(struct run *r)
 {
     size_t p;
     int rc = TD_OK;
 
-    qsort(r->ops, r->n, sizeof *r->ops, by_group);
-    r->n_parts = divide(r->ops, r->n, false, r->part);
-    pool_small_parts(r);
-    for (p = 0; p < r->n_parts && !rc; p++) {
-        if (td_slice_blocks(r->ops + r->part[p].first, r->part[p].n) < TD_BIAS_LEAST_OPS) {
+    for (p = 0; p < r->g.n_parts && !rc; p++) {
+        if (td_slice_blocks(r->g.ops + r->g.part[p].first, r->g.part[p].n) < TD_BIAS_LEAST_OPS) {
             r->out->few++;
             continue;
         }
         r->out->groups++;
-        r->out->ops += r->part[p].n;
+        r->out->ops += r->g.part[p].n;
         rc = test_part(r, p);
     }
     r->out->tests = r->n_tests;
@@ -280,9 +172,9 @@ static void mark(struct td_bias_finding *f, struct td_judged_op *op)
     td_op_set_result(op, TD_RESULT_WORSE, "%s (over %zu ops of this kernel)", words, f->ops);
 }
 
-static void mark_ops(struct td_bias_finding *f, const struct run *r, const struct part *part)
+static void mark_ops(struct td_bias_finding *f, const struct run *r, const struct td_bias_part *part)
 {
-    const struct td_slice_op *ops = r->ops + part->first;
+    const struct td_slice_op *ops = r->g.ops + part->first;
     size_t i, j, end;
 
     for (i = 0; i < part->n; i = end) {
@@ -299,8 +191,8 @@ static void mark_ops(struct td_bias_finding *f, const struct run *r, const struc
 
 static void add_finding(struct run *r, const struct found_test *best, size_t slices)
 {
-    const struct part *part = &r->part[best->part];
-    const struct td_judged_op *op = r->ops[part->first].op;
+    const struct td_bias_part *part = &r->g.part[best->part];
+    const struct td_judged_op *op = r->g.ops[part->first].op;
     struct td_bias_finding *f = &r->out->found[r->out->n++];
 
     *f = (struct td_bias_finding){.kind = op->kind, .shape = op->shape, .dtype = op->dtype, .layer = best->layer,
@@ -362,26 +254,26 @@ static void find_of_part(struct run *r, size_t first, size_t end, double evidenc
 }
 
 /* Is the baseline the coarser one, by the same rule? */
-static bool is_finer(const struct run *r, const struct part *part, struct td_slice_test *out)
+static bool is_finer(const struct run *r, const struct td_bias_part *part, struct td_slice_test *out)
 {
     struct td_slice_op *swapped = malloc((part->n + 1) * sizeof *swapped);
     size_t i;
 
     for (i = 0; i < part->n && swapped; i++) {
-        const struct td_slice_op *op = &r->ops[part->first + i];
+        const struct td_slice_op *op = &r->g.ops[part->first + i];
 
         swapped[i] = (struct td_slice_op){op->op, op->now, op->old, op->input};
     }
     if (swapped)
         td_slice_coarse(swapped, part->n, r->policy->coarse, r->policy->coarse_floor, out);
     free(swapped);
-    return swapped && out->blocks >= TD_BIAS_LEAST_OPS && out->p <= r->policy->slices_alpha / (double)r->n_parts;
+    return swapped && out->blocks >= TD_BIAS_LEAST_OPS && out->p <= r->policy->slices_alpha / (double)r->g.n_parts;
 }
 
 /* Has the candidate clearly less of a bias in this part, or finer errors? */
 static void find_better(struct run *r, size_t first, size_t end, double evidence)
 {
-    const struct part *part = &r->part[r->test[first].part];
+    const struct td_bias_part *part = &r->g.part[r->test[first].part];
     struct td_slice_test finer = {0};
     const struct td_slice_test *less = NULL;
     size_t i;
@@ -394,8 +286,8 @@ static void find_better(struct run *r, size_t first, size_t end, double evidence
         return;
     if (r->out->better++)
         return;
-    r->out->better_kind = r->ops[part->first].op->kind;
-    r->out->better_shape = r->ops[part->first].op->shape;
+    r->out->better_kind = r->g.ops[part->first].op->kind;
+    r->out->better_shape = r->g.ops[part->first].op->shape;
     r->out->better_old = less ? less->old_size : finer.now_size; /* the sides of finer are swapped */
     r->out->better_new = less ? less->now_size : finer.old_size;
 }
@@ -412,7 +304,7 @@ static int weigh(struct run *r)
     const double evidence = find_evidence(r);
     size_t i, end;
 
-    r->out->found = calloc(2 * r->n_parts + 1, sizeof *r->out->found);
+    r->out->found = calloc(2 * r->g.n_parts + 1, sizeof *r->out->found);
     if (!r->out->found)
         return TD_ENOMEM;
     for (i = 0; i < r->n_tests; i = end) {
@@ -423,7 +315,7 @@ static int weigh(struct run *r)
     }
     qsort(r->out->found, r->out->n, sizeof *r->out->found, by_clearness);
     for (i = 0; i < r->out->n; i++)
-        mark_ops(&r->out->found[i], r, &r->part[r->out->found[i].part]);
+        mark_ops(&r->out->found[i], r, &r->g.part[r->out->found[i].part]);
     return TD_OK;
 }
 
@@ -433,24 +325,17 @@ int td_bias_measure(struct td_judged_ops *candidate, const struct td_policy *pol
                     struct td_bias *out, struct td_error *err)
 {
     struct run r = {.policy = policy, .out = out};
-    size_t i;
     int rc;
 
     memset(out, 0, sizeof *out);
     out->thinned = candidate->thinned;
-    r.ops = malloc((candidate->n + 1) * sizeof *r.ops);
-    r.part = malloc((candidate->n + 1) * sizeof *r.part);
-    for (i = 0; i < candidate->n && r.ops; i++) {
-        if (has_slices(&candidate->op[i], &r.ops[r.n]))
-            r.n++;
-        else
-            out->without += wants_slices(&candidate->op[i]);
-    }
-    rc = r.ops && r.part ? make_tests(&r) : TD_ENOMEM;
+    rc = td_bias_groups_find(candidate, &r.g);
+    out->without = r.g.without;
+    if (!rc)
+        rc = make_tests(&r);
     if (!rc)
         rc = weigh(&r);
-    free(r.ops);
-    free(r.part);
+    td_bias_groups_release(&r.g);
     free(r.test);
     return rc ? td_fail(err, TD_ENOMEM, "no memory for the slices of %zu ops", candidate->n) : TD_OK;
 }

@@ -1,0 +1,140 @@
+/* bias_groups.c - the ops that bias is judged of, by groups.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "differ/bias_groups.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "differ/bias.h"
+
+static int by_text(const char *a, const char *b)
+{
+    return strcmp(a ? a : "", b ? b : "");
+}
+
+static int by_kernel(const struct td_judged_op *p, const struct td_judged_op *q)
+{
+    int c = by_text(p->kind, q->kind);
+
+    if (c == 0)
+        c = by_text(p->shape, q->shape);
+    return c ? c : by_text(p->dtype, q->dtype);
+}
+
+static int by_inputs(const struct td_slice_op *a, const struct td_slice_op *b)
+{
+    const int c = by_text(a->op->layer, b->op->layer);
+
+    return c ? c : (a->input > b->input) - (a->input < b->input);
+}
+
+static int by_group(const void *a, const void *b)
+{
+    const struct td_slice_op *p = a, *q = b;
+    int c = by_kernel(p->op, q->op);
+
+    if (c == 0)
+        c = p->op->m_class - q->op->m_class;
+    return c ? c : by_inputs(p, q);
+}
+
+static int by_kernel_alone(const void *a, const void *b)
+{
+    const struct td_slice_op *p = a, *q = b;
+    const int c = by_kernel(p->op, q->op);
+
+    return c ? c : by_inputs(p, q);
+}
+
+/* The sums of both sides, where both are known and of one size. */
+static bool has_slices(struct td_judged_op *op, struct td_slice_op *out)
+{
+    const struct td_op_error *base = td_op_baseline(op);
+
+    if (op->status != TD_OP_OK || !base || !base->slices || !op->candidate.slices ||
+        base->slices->rows != op->candidate.slices->rows ||
+        base->slices->cols != op->candidate.slices->cols)
+        return false;
+    *out = (struct td_slice_op){op, base->slices, op->candidate.slices,
+                                op->origin ? op->origin->input : op->input};
+    return true;
+}
+
+/* Is this an op that should have slices: a product that was judged beside a known baseline? */
+static bool wants_slices(const struct td_judged_op *op)
+{
+    return op->status == TD_OP_OK && !op->without_reference && op->k > 0 && td_op_baseline(op);
+}
+
+/* Divide sorted ops into parts, where pooled without regard to the class of M. Returns how many. */
+static size_t divide(const struct td_slice_op *ops, size_t n, bool pooled, struct td_bias_part *out)
+{
+    size_t i, parts = 0;
+
+    for (i = 0; i < n; i++) {
+        const bool same = i > 0 && by_kernel(ops[i].op, ops[i - 1].op) == 0 &&
+                          (pooled || ops[i].op->m_class == ops[i - 1].op->m_class) &&
+                          ops[i].now->cols == ops[i - 1].now->cols;
+
+        if (!same)
+            out[parts++] = (struct td_bias_part){i, 0, pooled};
+        out[parts - 1].n++;
+    }
+    return parts;
+}
+
+/* Move the parts that hold too few ops to the end, sorted and divided anew without classes of M. */
+static void pool_small_parts(struct td_bias_groups *g)
+{
+    struct td_slice_op *small = malloc((g->n + 1) * sizeof *small);
+    size_t p, kept = 0, at = 0, n = 0;
+
+    for (p = 0; p < g->n_parts && small; p++) {
+        const struct td_bias_part from = g->part[p];
+
+        if (td_slice_blocks(g->ops + from.first, from.n) < TD_BIAS_LEAST_OPS) {
+            memcpy(small + n, g->ops + from.first, from.n * sizeof *small);
+            n += from.n;
+            continue;
+        }
+        memmove(g->ops + at, g->ops + from.first, from.n * sizeof *small);
+        g->part[kept++] = (struct td_bias_part){at, from.n, false};
+        at += from.n;
+    }
+    if (!small)
+        return;
+    qsort(small, n, sizeof *small, by_kernel_alone);
+    memcpy(g->ops + at, small, n * sizeof *small);
+    g->n_parts = kept + divide(g->ops + at, n, true, g->part + kept);
+    for (p = kept; p < g->n_parts; p++)
+        g->part[p].first += at;
+    free(small);
+}
+
+int td_bias_groups_find(struct td_judged_ops *candidate, struct td_bias_groups *g)
+{
+    size_t i;
+
+    memset(g, 0, sizeof *g);
+    g->ops = malloc((candidate->n + 1) * sizeof *g->ops);
+    g->part = malloc((candidate->n + 1) * sizeof *g->part);
+    if (!g->ops || !g->part)
+        return TD_ENOMEM;
+    for (i = 0; i < candidate->n; i++) {
+        if (has_slices(&candidate->op[i], &g->ops[g->n]))
+            g->n++;
+        else
+            g->without += wants_slices(&candidate->op[i]);
+    }
+    qsort(g->ops, g->n, sizeof *g->ops, by_group);
+    g->n_parts = divide(g->ops, g->n, false, g->part);
+    pool_small_parts(g);
+    return TD_OK;
+}
+
+void td_bias_groups_release(struct td_bias_groups *g)
+{
+    free(g->ops);
+    free(g->part);
+    memset(g, 0, sizeof *g);
+}
