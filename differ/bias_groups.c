@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "differ/bias.h"
+#include "differ/judged_slices.h"
 
 static int by_text(const char *a, const char *b)
 {
@@ -60,10 +61,11 @@ static bool has_slices(struct td_judged_op *op, struct td_slice_op *out)
     return true;
 }
 
-/* Is this an op that should have slices: a product that was judged beside a known baseline? */
-static bool wants_slices(const struct td_judged_op *op)
+/* Is this an op that should have slices: a product that was judged? Where only a digest of the baseline's
+ * output was recorded, it has none. */
+static bool wants_slices(const struct td_judged_op *op, int thinned)
 {
-    return op->status == TD_OP_OK && !op->without_reference && op->k > 0 && td_op_baseline(op);
+    return op->status == TD_OP_OK && !op->without_reference && op->k > 0 && td_judged_slices_kept(op, thinned);
 }
 
 /* Divide sorted ops into parts, where pooled without regard to the class of M. Returns how many. */
@@ -124,7 +126,7 @@ int td_bias_groups_find(struct td_judged_ops *candidate, struct td_bias_groups *
         if (has_slices(&candidate->op[i], &g->ops[g->n]))
             g->n++;
         else
-            g->without += wants_slices(&candidate->op[i]);
+            g->without += wants_slices(&candidate->op[i], candidate->thinned);
     }
     qsort(g->ops, g->n, sizeof *g->ops, by_group);
     g->n_parts = divide(g->ops, g->n, false, g->part);

@@ -29,8 +29,7 @@ void td_judged_slices_free(struct td_judged_op *op)
     op->recorded.slices = op->baseline.slices = op->candidate.slices = NULL;
 }
 
-/* Does an op keep its slices where one in 2^thinned does? */
-static bool is_kept(const struct td_judged_op *op, int thinned)
+bool td_judged_slices_kept(const struct td_judged_op *op, int thinned)
 {
     const uint64_t h = td_hash64(&op->op, sizeof op->op) ^ td_hash64(op->fixture, strlen(op->fixture));
 
@@ -44,7 +43,7 @@ static void thin_out(struct td_judged_ops *set)
     set->thinned++;
     set->n_slices = 0;
     for (i = 0; i < set->n; i++) {
-        if (!is_kept(&set->op[i], set->thinned))
+        if (!td_judged_slices_kept(&set->op[i], set->thinned))
             td_judged_slices_free(&set->op[i]);
         set->n_slices += set->op[i].candidate.slices != NULL;
     }
@@ -52,7 +51,7 @@ static void thin_out(struct td_judged_ops *set)
 
 void td_judged_slices_read(struct td_judged_ops *set, const cJSON *judge, struct td_judged_op *op)
 {
-    if (!is_kept(op, set->thinned))
+    if (!td_judged_slices_kept(op, set->thinned))
         return;
     read_side(td_json_get(judge, "recorded"), &op->recorded);
     read_side(td_json_get(judge, "baseline"), &op->baseline);

@@ -14,6 +14,8 @@
 /* Read the slices of all sides of a judgement into an op of the set. Without memory, and where what
  * stands there are no slices, the op has none. */
 void td_judged_slices_read(struct td_judged_ops *set, const cJSON *judge, struct td_judged_op *op);
+/* Does an op keep its slices, where one in 2^thinned does? */
+bool td_judged_slices_kept(const struct td_judged_op *op, int thinned);
 void td_judged_slices_free(struct td_judged_op *op);
 
 /* What tells an op's inputs from those of another op. Two ops with equal inputs are one piece of

@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "differ/bias.h"
+#include "differ/judged_slices.h"
 #include "tests/unit/differ/sim_kernels.h"
 
 #define LAYERS 4
@@ -284,6 +285,49 @@ static void without_sums_it_is_not_judged(void **state)
     stop(&w);
 }
 
+/* Of an output that was recorded as a digest no errors are known. */
+static void a_digest_is_not_judged(void **state)
+{
+    struct world w;
+    int i;
+
+    (void)state;
+    make_ops(3, false);
+    start(&w);
+    for (i = 0; i < OPS; i++) {
+        add_op(&w, i, &F32, &FOURTH);
+        w.set.op[i].recorded.present = false;
+    }
+    measure(&w);
+    assert_int_equal(w.bias.groups, 0);
+    assert_int_equal(w.bias.without, OPS);
+    stop(&w);
+}
+
+/* Ops that gave their sums up, since there are so many, are no ops that lack them. */
+static void ops_left_out_lack_nothing(void **state)
+{
+    size_t kept = 0, i;
+    struct world w;
+
+    (void)state;
+    make_ops(3, false);
+    start(&w);
+    w.set.thinned = 1;
+    for (i = 0; i < OPS; i++) {
+        add_op(&w, (int)i, &F32, &FOURTH);
+        if (td_judged_slices_kept(&w.set.op[i], 1))
+            kept++;
+        else
+            td_judged_slices_free(&w.set.op[i]);
+    }
+    measure(&w);
+    assert_in_range(kept, 1, OPS - 1);
+    assert_int_equal(w.bias.ops, kept);
+    assert_int_equal(w.bias.without, 0);
+    stop(&w);
+}
+
 /* Only ops of the layer that shows it are bad, and they say why. */
 static void ops_of_the_layer_are_marked(void **state)
 {
@@ -433,6 +477,8 @@ int main(void)
         cmocka_unit_test(equal_ops_count_once),
         cmocka_unit_test(small_groups_are_pooled),
         cmocka_unit_test(without_sums_it_is_not_judged),
+        cmocka_unit_test(a_digest_is_not_judged),
+        cmocka_unit_test(ops_left_out_lack_nothing),
         cmocka_unit_test(ops_of_the_layer_are_marked),
         cmocka_unit_test(layers_that_are_right_are_spared),
         cmocka_unit_test(a_baseline_may_be_biased),
