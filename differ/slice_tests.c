@@ -104,12 +104,21 @@ double td_slice_estimate(const struct td_slice_op *ops, size_t n, const struct t
 
 /* ---- variance over blocks -------------------------------------------------------------------- */
 
-/* Sums over blocks, d being the difference of a block and w its weight. */
+/* Two estimates are tested: the candidate's less the baseline's, and, where their signs differ, how much
+ * larger the one is than the other, which then is their sum. */
+enum of_sides { LESS, PLUS };
+
+static double join(const struct cell *c, enum of_sides of)
+{
+    return of == LESS ? c->now - c->old : c->now + c->old;
+}
+
+/* Sums over blocks, d being what is estimated of a block and w its weight. */
 struct moments { double d, w, dd, dw, ww, most_w; size_t blocks; };
 
-static void add_block(struct moments *m, const struct cell *c)
+static void add_block(struct moments *m, const struct cell *c, enum of_sides of)
 {
-    const double d = c->now - c->old;
+    const double d = join(c, of);
 
     if (!(c->w > 0))
         return;
@@ -122,13 +131,13 @@ static void add_block(struct moments *m, const struct cell *c)
     m->most_w = fmax(m->most_w, c->w);
 }
 
-/* all: the sums of the whole set */
+/* m: by enum of_sides. all: the sums of the whole set */
 static void measure_blocks(const struct td_slice_op *ops, size_t n, const struct td_slice *s,
-                           enum td_slice_measure measure, struct moments *m, struct cell *all)
+                           enum td_slice_measure measure, struct moments m[2], struct cell *all)
 {
     size_t i, end;
 
-    memset(m, 0, sizeof *m);
+    memset(m, 0, 2 * sizeof *m);
     memset(all, 0, sizeof *all);
     for (i = 0; i < n; i = end) {
         struct cell block = {0};
@@ -137,7 +146,8 @@ static void measure_blocks(const struct td_slice_op *ops, size_t n, const struct
             add_op(&ops[end], s, measure, &block);
             add_op(&ops[end], s, measure, all);
         }
-        add_block(m, &block);
+        add_block(&m[LESS], &block, LESS);
+        add_block(&m[PLUS], &block, PLUS);
     }
 }
 
@@ -158,11 +168,11 @@ static double variance_of_blocks(const struct moments *m)
 double td_slice_blocks(const struct td_slice_op *ops, size_t n)
 {
     const struct td_slice whole = {TD_SLICE_ALL, 1, 0};
-    struct moments m;
+    struct moments m[2];
     struct cell all;
 
-    measure_blocks(ops, n, &whole, TD_SLICE_SLOPE, &m, &all);
-    return worth(&m);
+    measure_blocks(ops, n, &whole, TD_SLICE_SLOPE, m, &all);
+    return worth(m);
 }
 
 /* ---- variance over columns ------------------------------------------------------------------- */
@@ -193,19 +203,19 @@ static bool holds_class(const struct td_slice *s, int c)
 }
 
 /* The squares of the classes on one side of a slice, about their own mean. */
-static double squares_of_classes(const struct classes *k, const struct td_slice *s, bool inside)
+static double squares_of_classes(const struct classes *k, const struct td_slice *s, enum of_sides of, bool inside)
 {
     double d = 0, w = 0, sum = 0;
     int c;
 
     for (c = 0; c < TD_SLICES_COLS; c++)
         if (holds_class(s, c) == inside) {
-            d += k->of[c].now - k->of[c].old;
+            d += join(&k->of[c], of);
             w += k->of[c].w;
         }
     for (c = 0; c < TD_SLICES_COLS; c++)
         if (holds_class(s, c) == inside && k->of[c].w > 0) {
-            const double off = (k->of[c].now - k->of[c].old) - d / w * k->of[c].w;
+            const double off = join(&k->of[c], of) - d / w * k->of[c].w;
 
             sum += off * off / k->of[c].w;
         }
@@ -214,15 +224,15 @@ static double squares_of_classes(const struct classes *k, const struct td_slice 
 
 /* The variance of a slice's estimate that follows from how far classes lie apart. *dof: lowered to
  * what it rests on. */
-static double variance_of_columns(const struct classes *k, const struct td_slice *s, double w,
+static double variance_of_columns(const struct classes *k, const struct td_slice *s, enum of_sides of, double w,
                                   double *dof)
 {
-    const double of = k->n - (s->kind == TD_SLICE_COLS ? 2 : 1);
+    const double free = k->n - (s->kind == TD_SLICE_COLS ? 2 : 1);
 
     if (k->n < LEAST_CLASSES)
         return 0;
-    *dof = fmin(*dof, of);
-    return (squares_of_classes(k, s, true) + squares_of_classes(k, s, false)) / of / w;
+    *dof = fmin(*dof, free);
+    return (squares_of_classes(k, s, of, true) + squares_of_classes(k, s, of, false)) / free / w;
 }
 
 /* ---- tests ----------------------------------------------------------------------------------- */
@@ -233,24 +243,36 @@ static double size_of(double sum, const struct cell *all, enum td_slice_measure 
     return fabs(sum / all->w) * (measure == TD_SLICE_SLOPE ? sqrt(all->xx / all->n) : 1);
 }
 
+/* The p of an estimate; *error, *dof: NULL where not wanted. */
+static double p_of(const struct moments *m, const struct classes *k, const struct td_slice *s, enum of_sides of,
+                   double *error, double *dof)
+{
+    double free = worth(m) - 1;
+    const double est = m->d / m->w,
+                 deviation = sqrt(variance_of_blocks(m) + variance_of_columns(k, s, of, m->w, &free));
+
+    if (error)
+        *error = deviation;
+    if (dof)
+        *dof = free;
+    return td_stat_t_p(est == 0 ? 0 : fabs(est) / deviation, free);
+}
+
 static bool test_slice(const struct td_slice_op *ops, size_t n, const struct classes *k,
                        const struct td_slice *s, enum td_slice_measure measure, double min_blocks,
                        struct td_slice_test *out)
 {
-    struct moments m;
+    struct moments m[2];
     struct cell all;
-    double dof, t;
 
-    measure_blocks(ops, n, s, measure, &m, &all);
-    if (worth(&m) < min_blocks)
+    measure_blocks(ops, n, s, measure, m, &all);
+    if (worth(m) < min_blocks)
         return false;
-    dof = worth(&m) - 1;
-    *out = (struct td_slice_test){.slice = *s, .measure = measure, .blocks = m.blocks};
-    out->est = m.d / m.w;
-    out->error = sqrt(variance_of_blocks(&m) + variance_of_columns(k, s, all.w, &dof));
-    out->dof = dof;
-    t = out->est == 0 ? 0 : fabs(out->est) / out->error;
-    out->p = td_stat_t_p(t, dof);
+    *out = (struct td_slice_test){.slice = *s, .measure = measure, .blocks = m->blocks};
+    out->est = m->d / m->w;
+    out->p = p_of(&m[LESS], k, s, LESS, &out->error, &out->dof);
+    if ((all.old < 0) != (all.now < 0))
+        out->p = fmax(out->p, p_of(&m[PLUS], k, s, PLUS, NULL, NULL));
     out->share = all.n / k->elements;
     out->old_size = size_of(all.old, &all, measure);
     out->now_size = size_of(all.now, &all, measure);

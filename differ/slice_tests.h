@@ -31,7 +31,8 @@ struct td_slice_op { struct td_judged_op *op; const struct td_slices *old, *now;
  *   est : slope, mean: the candidate's less the baseline's; coarse: the candidate's rms error over the
  *         baseline's (which counts as `floor` where it is smaller)
  *   error : its standard error; of coarse: of the logarithm
- *   p   : two-sided, for no difference; coarse: one-sided, for a ratio up to the limit
+ *   p   : two-sided, for no difference, and, where the signs of both sides differ, for no difference of
+ *         their sizes either (the larger p of both); coarse: one-sided, for a ratio up to the limit
  *   old_size, now_size : of slope and mean, how large the bias of each side is, in units of what correct
  *         rounding allows (rms over the slice); of coarse the rms errors */
 struct td_slice_test {
