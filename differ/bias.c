@@ -18,7 +18,8 @@ static int by_text(const char *a, const char *b)
 
 /* ---- one run of all tests -------------------------------------------------------------------- */
 
-struct found_test { struct td_slice_test test; size_t part; const char *layer; size_t ops; };
+/* left_out: ops that stand far out and are not among these */
+struct found_test { struct td_slice_test test; size_t part; const char *layer; size_t ops, left_out; };
 
 struct run {
     struct td_bias_groups g;
@@ -27,7 +28,8 @@ struct run {
     struct td_bias *out;
 };
 
-static int add_tests(struct run *r, size_t part, const char *layer, const struct td_slice_op *ops, size_t n)
+static int add_tests_of(struct run *r, size_t part, const char *layer, const struct td_slice_op *ops, size_t n,
+                        size_t left_out)
 {
     struct td_slice_test made[TD_SLICE_TESTS_MAX + 1];
     size_t tests = td_slice_tests(ops, n, TD_BIAS_LEAST_OPS, made), i;
@@ -44,18 +46,44 @@ static int add_tests(struct run *r, size_t part, const char *layer, const struct
         r->cap = cap;
     }
     for (i = 0; i < tests; i++)
-        r->test[r->n_tests++] = (struct found_test){made[i], part, layer, n};
+        r->test[r->n_tests++] = (struct found_test){made[i], part, layer, n, left_out};
     return TD_OK;
+}
+
+/* Copy the ops that do not stand far out. Returns how many. */
+static size_t leave_out_odd(const struct td_slice_op *ops, size_t n, struct td_slice_op *out)
+{
+    size_t i, kept = 0;
+
+    for (i = 0; i < n; i++)
+        if (!ops[i].odd)
+            out[kept++] = ops[i];
+    return kept;
+}
+
+/* Test these ops, and once more without those that stand far out. */
+static int add_tests(struct run *r, size_t part, const char *layer, const struct td_slice_op *ops, size_t n)
+{
+    struct td_slice_op *few = malloc((n + 1) * sizeof *few);
+    const size_t kept = few ? leave_out_odd(ops, n, few) : 0;
+    int rc = few ? add_tests_of(r, part, layer, ops, n, 0) : TD_ENOMEM;
+
+    if (!rc && kept < n && td_slice_blocks(few, kept) >= TD_BIAS_LEAST_OPS)
+        rc = add_tests_of(r, part, layer, few, kept, n - kept);
+    free(few);
+    return rc;
 }
 
 /* Test a part as a whole, and each of its layers. */
 static int test_part(struct run *r, size_t p)
 {
-    const struct td_slice_op *ops = r->g.ops + r->g.part[p].first;
+    struct td_slice_op *ops = r->g.ops + r->g.part[p].first;
     const size_t n = r->g.part[p].n;
     size_t i, end, layers = 0;
-    int rc = add_tests(r, p, NULL, ops, n);
+    int rc;
 
+    td_slice_mark_odd(ops, n, r->policy->bias);
+    rc = add_tests(r, p, NULL, ops, n);
     for (i = 0; i < n; i = end, layers++)
         for (end = i; end < n && by_text(ops[end].op->layer, ops[i].op->layer) == 0; end++)
             ;
@@ -147,9 +175,8 @@ static void set_interval(struct td_bias_finding *f, const struct run *r)
     f->hi = ratio ? f->test.est * exp(t) : f->test.est + t;
 }
 
-/* Is an op of the finding's group in this layer one that shows it? Of a layer as a whole at least half
- * of the bias must be seen. */
-static bool layer_shows(const struct td_bias_finding *f, const struct td_slice_op *ops, size_t n)
+/* Do these ops show the finding? At least half of the bias must be seen. */
+static bool ops_show(const struct td_bias_finding *f, const struct td_slice_op *ops, size_t n)
 {
     struct td_slice_test coarse;
 
@@ -157,6 +184,25 @@ static bool layer_shows(const struct td_bias_finding *f, const struct td_slice_o
         return td_slice_estimate(ops, n, &f->test.slice, f->test.measure) / f->test.est > 0.5;
     td_slice_coarse(ops, n, 1, 1e-9, &coarse);
     return coarse.blocks < 2 || coarse.est > sqrt(f->test.est);
+}
+
+/* Does the layer as a whole show the finding? Ops that the finding leaves out are asked only where there
+ * are no others. */
+static bool layer_shows(const struct td_bias_finding *f, const struct td_slice_op *ops, size_t n)
+{
+    struct td_slice_op *few = f->left_out ? malloc((n + 1) * sizeof *few) : NULL;
+    const size_t kept = few ? leave_out_odd(ops, n, few) : 0;
+    const bool shows = kept ? ops_show(f, few, kept) : ops_show(f, ops, n);
+
+    free(few);
+    return shows;
+}
+
+/* Is an op bad where its group is? One that the finding leaves out only if the candidate is worse in it. */
+static bool is_marked(const struct td_bias_finding *f, const struct td_slice_op *op)
+{
+    return !f->left_out || !op->odd ||
+           (op->now->sum[TD_SUM_EE][0] > op->old->sum[TD_SUM_EE][0] && ops_show(f, op, 1));
 }
 
 static void mark(struct td_bias_finding *f, struct td_judged_op *op)
@@ -185,7 +231,8 @@ static void mark_ops(struct td_bias_finding *f, const struct run *r, const struc
             continue;
         if (f->layer || layer_shows(f, ops + i, end - i))
             for (j = i; j < end; j++)
-                mark(f, ops[j].op);
+                if (is_marked(f, &ops[j]))
+                    mark(f, ops[j].op);
     }
 }
 
@@ -197,7 +244,7 @@ static void add_finding(struct run *r, const struct found_test *best, size_t sli
 
     *f = (struct td_bias_finding){.kind = op->kind, .shape = op->shape, .dtype = op->dtype, .layer = best->layer,
                                   .m_class = part->pooled ? -1 : op->m_class, .test = best->test,
-                                  .ops = best->ops, .slices = slices};
+                                  .ops = best->ops, .left_out = best->left_out, .slices = slices};
     f->part = best->part;
     f->limit = limit_of(&f->test, r->policy);
     set_interval(f, r);
@@ -212,23 +259,23 @@ static bool says_more(const struct found_test *a, const struct found_test *b)
 }
 
 /* The clearest regression of a part, of bias or of coarseness; NULL: there is none. *slices: how many
- * tests say so. */
+ * tests of as many ops say so. */
 static const struct found_test *find_clearest(const struct run *r, size_t first, size_t end, double evidence,
                                               bool coarse, size_t *slices)
 {
     const struct found_test *best = NULL;
-    size_t i;
+    size_t i, say_so[2] = {0};
 
-    *slices = 0;
     for (i = first; i < end; i++) {
         const struct found_test *t = &r->test[i];
 
         if ((t->test.measure == TD_SLICE_COARSE) != coarse || !is_regression(&t->test, evidence, r->policy))
             continue;
-        ++*slices;
+        say_so[t->left_out > 0]++;
         if (says_more(t, best))
             best = t;
     }
+    *slices = best ? say_so[best->left_out > 0] : 0;
     return best;
 }
 
@@ -262,7 +309,7 @@ static bool is_finer(const struct run *r, const struct td_bias_part *part, struc
     for (i = 0; i < part->n && swapped; i++) {
         const struct td_slice_op *op = &r->g.ops[part->first + i];
 
-        swapped[i] = (struct td_slice_op){op->op, op->now, op->old, op->input};
+        swapped[i] = (struct td_slice_op){op->op, op->now, op->old, op->input, false};
     }
     if (swapped)
         td_slice_coarse(swapped, part->n, r->policy->coarse, r->policy->coarse_floor, out);
@@ -370,8 +417,10 @@ void td_bias_place(const struct td_bias_finding *f, char *out, size_t n)
     if (len < 0 || (size_t)len >= n)
         return;
     if (f->layer)
-        snprintf(out + len, n - (size_t)len, "%s, %zu op%s", f->layer, f->ops, td_plural((int64_t)f->ops));
+        len += snprintf(out + len, n - (size_t)len, "%s, %zu op%s", f->layer, f->ops, td_plural((int64_t)f->ops));
     else
-        snprintf(out + len, n - (size_t)len, "%zu op%s in %zu layer%s", f->ops, td_plural((int64_t)f->ops), f->layers,
-                 td_plural((int64_t)f->layers));
+        len += snprintf(out + len, n - (size_t)len, "%zu op%s in %zu layer%s", f->ops, td_plural((int64_t)f->ops), f->layers,
+                        td_plural((int64_t)f->layers));
+    if (f->left_out && (size_t)len < n)
+        snprintf(out + len, n - (size_t)len, ", without %zu op%s far off", f->left_out, td_plural((int64_t)f->left_out));
 }

@@ -20,6 +20,7 @@ struct td_bias_finding {
     double lo, hi;               /* interval of test.est; together with all others at the level */
     double limit;                /* the size of bias, or rms error, that it might have had */
     size_t ops, layers, slices;  /* ops of the group; layers among them; slices of it that say the same */
+    size_t left_out;             /* further ops of the group that stand far out: without them it shows */
     size_t marked;               /* ops that are bad by this: td_judged_op.bias */
     size_t part;                 /* of td_bias_measure() */
 };
@@ -43,7 +44,7 @@ void td_bias_release(struct td_bias *b);
 
 /* "columns = 0 mod 4: +0.1 % [+0.094, +0.11]" */
 void td_bias_words(const struct td_bias_finding *f, char *out, size_t n);
-/* "gptq_gemm 2048x2048 b4 g128, M 1, 24 ops in 4 layers" */
+/* "gptq_gemm 2048x2048 b4 g128, M 1, 24 ops in 4 layers, without 2 ops far off" */
 void td_bias_place(const struct td_bias_finding *f, char *out, size_t n);
 
 #endif

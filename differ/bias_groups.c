@@ -57,7 +57,7 @@ static bool has_slices(struct td_judged_op *op, struct td_slice_op *out)
         base->slices->cols != op->candidate.slices->cols)
         return false;
     *out = (struct td_slice_op){op, base->slices, op->candidate.slices,
-                                op->origin ? op->origin->input : op->input};
+                                op->origin ? op->origin->input : op->input, false};
     return true;
 }
 

@@ -19,6 +19,7 @@ static void write_finding(struct td_jw *w, const struct td_bias_finding *f)
     td_jw_cstr(w, "layer", f->layer);
     td_jw_i64(w, "layers", (int64_t)f->layers);
     td_jw_i64(w, "ops", (int64_t)f->ops);
+    td_jw_i64(w, "ops_left_out", (int64_t)f->left_out);
     td_jw_i64(w, "blocks", (int64_t)f->test.blocks);
     td_jw_i64(w, "bad", (int64_t)f->marked);
     td_jw_cstr(w, "slice", slice);

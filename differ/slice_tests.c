@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "differ/stats.h"
@@ -233,6 +234,29 @@ static double variance_of_columns(const struct classes *k, const struct td_slice
         return 0;
     *dof = fmin(*dof, free);
     return (squares_of_classes(k, s, of, true) + squares_of_classes(k, s, of, false)) / free / w;
+}
+
+/* ---- ops that stand far out ------------------------------------------------------------------ */
+
+static double rms_of(const struct td_slice_op *op)
+{
+    const double squares = fmax((double)op->old->sum[TD_SUM_EE][0], (double)op->now->sum[TD_SUM_EE][0]);
+
+    return sqrt(squares / ((double)op->now->rows * (double)op->now->cols));
+}
+
+void td_slice_mark_odd(struct td_slice_op *ops, size_t n, double least)
+{
+    double *rms = malloc((n + 1) * sizeof *rms), limit = INFINITY;
+    size_t i;
+
+    for (i = 0; i < n && rms; i++)
+        rms[i] = rms_of(&ops[i]);
+    if (rms && n)
+        limit = 3 * fmax(td_stat_median(rms, n), least);
+    for (i = 0; i < n; i++)
+        ops[i].odd = rms_of(&ops[i]) > limit;
+    free(rms);
 }
 
 /* ---- tests ----------------------------------------------------------------------------------- */

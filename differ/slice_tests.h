@@ -24,8 +24,13 @@ void td_slice_words(const struct td_slice *s, char *out, size_t n);
 
 enum td_slice_measure { TD_SLICE_SLOPE, TD_SLICE_MEAN, TD_SLICE_COARSE };
 
-/* An op whose slices are known on both sides. */
-struct td_slice_op { struct td_judged_op *op; const struct td_slices *old, *now; uint64_t input; };
+/* An op whose slices are known on both sides. odd: of td_slice_mark_odd(). */
+struct td_slice_op {
+    struct td_judged_op *op;
+    const struct td_slices *old, *now;
+    uint64_t input;
+    bool odd;
+};
 
 /* What was found of a set, a slice and a measure.
  *   est : slope, mean: the candidate's less the baseline's; coarse: the candidate's rms error over the
@@ -43,6 +48,11 @@ struct td_slice_test {
     double share;                /* of all elements, that are in the slice */
     size_t blocks;               /* ops, those with equal inputs counted once */
 };
+
+/* Set `odd` of each op where the error of either side, its rms over the output, is more than three times
+ * that of the median op (the larger side of each, and `least` where that is smaller): one such op can hide
+ * what all others show. Which side is off does not matter, so to leave these ops out favours neither. */
+void td_slice_mark_odd(struct td_slice_op *ops, size_t n, double least);
 
 /* How many blocks that weigh alike the whole output of these ops is worth.
  *   ops : [n], those with equal inputs next to each other */

@@ -121,7 +121,7 @@ static void sim_op_init(struct sim_op *op, const struct sim_layer *w, int m)
 enum sim_adds { SIM_F32, SIM_F32_BACKWARDS, SIM_F32_PAIRS, SIM_F32_CUT, SIM_SPLIT_K, SIM_HALVES, SIM_N_ADDS };
 enum sim_bug {
     SIM_RIGHT, SIM_COLUMN_4TH, SIM_HALF_UNIT_16TH, SIM_UNIT_16TH, SIM_4_UNITS_64TH, SIM_UP_8TH, SIM_K_SLICE,
-    SIM_LAST_TILE, SIM_ROWS_EVEN, SIM_N_BUGS
+    SIM_LAST_TILE, SIM_ROWS_EVEN, SIM_FAR_OFF, SIM_N_BUGS
 };
 struct sim_kernel { enum sim_adds adds; enum sim_weights weights; enum sim_bug bug; };
 
@@ -190,6 +190,8 @@ static void sim_run(const struct sim_op *op, const struct sim_kernel *kernel, st
             }
             d = 0x1p-11 * fabs(r1) + 0x1p-24 * sqrt(SIM_K) * op->mag[i][j] + 0x1p-25;
             y = sim_spoil(kernel->bug, sim_add(kernel->adds, part), i, j, op->n);
+            if (kernel->bug == SIM_FAR_OFF)
+                y += 50 * d * sim_normal();
             y = (double)sim_half(y);
             if (kernel->bug == SIM_UP_8TH && j % 8 == 5)
                 y = (double)td_f16_load((uint16_t)(td_f32_to_f16((float)y) + (y >= 0 ? 1 : -1)));

@@ -371,6 +371,98 @@ static void layers_that_are_right_are_spared(void **state)
     stop(&w);
 }
 
+/* One op in which the baseline is far off hides no bias of all others. It is not bad itself. */
+static void one_op_far_off_hides_nothing(void **state)
+{
+    const struct sim_kernel far = {SIM_F32, 0, SIM_FAR_OFF};
+    char place[200];
+    struct world w;
+    int i;
+
+    (void)state;
+    make_ops(10, false);
+    start(&w);
+    for (i = 0; i < OPS; i++)
+        add_op(&w, i, i == 6 || i == 7 ? &far : &F32, &FOURTH);
+    measure(&w);
+    assert_int_equal(w.bias.n, 2);
+    for (i = 0; i < 2; i++) {
+        td_bias_place(&w.bias.found[i], place, sizeof place);
+        assert_int_equal(w.bias.found[i].left_out, 1);
+        assert_non_null(strstr(place, "31 ops in 4 layers, without 1 op far off"));
+        assert_int_equal(w.bias.found[i].marked, OPS / 2 - 1);
+    }
+    for (i = 0; i < OPS; i++)
+        assert_int_equal(w.set.op[i].result, i == 6 || i == 7 ? TD_RESULT_OK : TD_RESULT_WORSE);
+    stop(&w);
+}
+
+/* Nor does it hide that errors are coarser. */
+static void one_op_far_off_hides_no_coarseness(void **state)
+{
+    const struct sim_kernel far = {SIM_F32, 0, SIM_FAR_OFF}, coarse = {SIM_F32, SIM_BF16_SCALES, 0};
+    struct world w;
+    int i;
+
+    (void)state;
+    make_ops(11, false);
+    start(&w);
+    for (i = 0; i < OPS; i++)
+        add_op(&w, i, i % 16 < 4 ? &far : &F32, &coarse);
+    measure(&w);
+    assert_int_equal(findings(&w, true), 2);
+    stop(&w);
+}
+
+/* Ops of the group in which the candidate is further off than in the others are left out, too, and bad. */
+static void ops_that_are_worse_still_are_bad(void **state)
+{
+    const struct sim_kernel far = {SIM_F32, 0, SIM_FAR_OFF};
+    struct world w;
+    int i, j;
+
+    (void)state;
+    make_ops(10, false);
+    start(&w);
+    for (i = 0; i < OPS; i++) {
+        struct td_slices *s;
+
+        add_op(&w, i, i == 6 || i == 7 ? &far : &F32, &FOURTH);
+        s = w.set.op[i].candidate.slices;
+        for (j = 0; j < TD_SLICES_MAX && i / 2 == 10; j++) {
+            s->sum[TD_SUM_E][j] *= 8;
+            s->sum[TD_SUM_EX][j] *= 8;
+            s->sum[TD_SUM_EE][j] *= 64;
+        }
+    }
+    measure(&w);
+    assert_int_equal(w.bias.n, 2);
+    assert_int_equal(w.bias.found[0].left_out, 2);
+    for (i = 0; i < OPS; i++)
+        assert_int_equal(w.set.op[i].result, i == 6 || i == 7 ? TD_RESULT_OK : TD_RESULT_WORSE);
+    stop(&w);
+}
+
+/* Right kernels that are far off in some ops, either side or both: no bias. */
+static void ops_far_off_are_no_alarm(void **state)
+{
+    const struct sim_kernel far = {SIM_F32, 0, SIM_FAR_OFF};
+    struct world w;
+    int run, i;
+
+    (void)state;
+    for (run = 0; run < runs(6); run++) {
+        make_ops(7000 + (uint64_t)run, false);
+        start(&w);
+        for (i = 0; i < OPS; i++)
+            add_op(&w, i, i % 11 == 3 ? &far : run % 2 ? &HALVES : &F32, i % 13 == run % 13 ? &far : run % 3 ? &F32 : &HALVES);
+        measure(&w);
+        assert_int_equal(w.bias.groups, 2);
+        assert_int_equal(findings(&w, false), 0);
+        stop(&w);
+    }
+}
+
 /* The baseline has the bias, the candidate has not: it is better. Both have it: nothing. */
 static void a_baseline_may_be_biased(void **state)
 {
@@ -481,6 +573,10 @@ int main(void)
         cmocka_unit_test(ops_left_out_lack_nothing),
         cmocka_unit_test(ops_of_the_layer_are_marked),
         cmocka_unit_test(layers_that_are_right_are_spared),
+        cmocka_unit_test(one_op_far_off_hides_nothing),
+        cmocka_unit_test(ops_that_are_worse_still_are_bad),
+        cmocka_unit_test(one_op_far_off_hides_no_coarseness),
+        cmocka_unit_test(ops_far_off_are_no_alarm),
         cmocka_unit_test(a_baseline_may_be_biased),
         cmocka_unit_test(the_policy_decides),
         cmocka_unit_test(errors_of_columns_are_no_bias),
