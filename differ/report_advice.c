@@ -83,6 +83,24 @@ static void add_repeats(const struct td_comparison *c, struct td_jw *w)
         td_jw_cstr(w, NULL, "whether results repeat (each op ran once)");
 }
 
+/* Bias shows in many ops together: in groups of few ops it does not. */
+static void add_bias(const struct td_comparison *c, struct td_jw *w)
+{
+    const struct td_bias *b = &((const struct td_ops_found *)c->lane[TD_LANE_OPS].measured)->numerics.bias;
+    char words[80];
+
+    if (b->few && b->groups) {
+        snprintf(words, sizeof words, "bias in %zu of %zu groups (too few ops)", b->few, b->few + b->groups);
+        td_jw_cstr(w, NULL, words);
+    } else if (b->few) {
+        td_jw_cstr(w, NULL, "bias (too few ops of each shape)");
+    }
+    if (b->without) {
+        snprintf(words, sizeof words, "bias of %zu op%s (no sums of errors)", b->without, td_plural((int64_t)b->without));
+        td_jw_cstr(w, NULL, words);
+    }
+}
+
 static bool masks_any(const struct td_side *side)
 {
     size_t i = 0;
@@ -116,6 +134,7 @@ void td_advice_write_not_checked(const struct td_comparison *c, struct td_jw *w)
         add_repeats(c, w);
         add_graphs(c, w);
         add_sampled(c, w);
+        add_bias(c, w);
     }
     td_jw_end(w);
 }
