@@ -210,6 +210,21 @@ static bool failed_before_its_kernel(const cJSON *j, enum td_op_status status)
             strcmp(stage, "prepare") == 0);
 }
 
+static void read_errors(struct td_judged_ops *set, const cJSON *j, struct td_judged_op *x)
+{
+    read_op_error(set, td_json_get(j, "recorded"), &x->recorded);
+    read_op_error(set, td_json_get(j, "baseline"), &x->baseline);
+    read_op_error(set, td_json_get(j, "candidate"), &x->candidate);
+    td_op_over_read(td_json_get(j, "over"), x->candidate.score, &x->over);
+    td_judged_slices_read(set, j, x);
+}
+
+static void distrust(struct td_judged_ops *set, struct td_judged_op *x)
+{
+    x->status = TD_OP_BROKEN;
+    x->reason = intern(set, "its reference is of a GPU that computed another one wrong (replay with --reference cpu)");
+}
+
 static void read_judge(struct td_judged_ops *set, const cJSON *j, struct td_judged_op *x)
 {
     x->status = td_op_status_parse(td_json_get_str(j, "status", "broken"));
@@ -226,11 +241,10 @@ static void read_judge(struct td_judged_ops *set, const cJSON *j, struct td_judg
     x->baseline_rounding =
         intern(set, td_json_get_str(td_json_get(j, "roundings"), "baseline", NULL));
     read_compared(j, x);
-    read_op_error(set, td_json_get(j, "recorded"), &x->recorded);
-    read_op_error(set, td_json_get(j, "baseline"), &x->baseline);
-    read_op_error(set, td_json_get(j, "candidate"), &x->candidate);
-    td_op_over_read(td_json_get(j, "over"), x->candidate.score, &x->over);
-    td_judged_slices_read(set, j, x);
+    if (set->distrusts_gpu && td_json_get_bool(j, "by_gpu", false))
+        distrust(set, x);
+    else
+        read_errors(set, j, x);
     if (!x->baseline.present &&
         strcmp(td_json_get_str(j, "baseline_status", "ok"), "failed") == 0) {
         x->baseline.present = true; /* a baseline that fails is known to fail */
@@ -397,6 +411,7 @@ int td_judged_ops_load(struct td_judged_ops *s, struct td_fixture *fx, size_t *b
     if (rc)
         return rc == TD_ENOTFOUND ? (td_error_clear(err), TD_OK) : rc;
     memset(&op, 0, sizeof op);
+    s->distrusts_gpu = td_fixture_ledger(fx, "ops.distrusted") > 0;
     for (;;) {
         struct td_error frame = {0, ""};
 

@@ -116,6 +116,7 @@ struct td_judged_ops {
     struct td_judged_op *op; size_t n, cap;
     struct td_strings *strings;
     size_t n_slices;                    /* ops with slices */
+    bool distrusts_gpu;                 /* of the fixture that is read: a GPU computed references wrong */
     int thinned;                        /* only one op in 2^thinned keeps its slices */
 };
 

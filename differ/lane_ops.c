@@ -235,12 +235,25 @@ static bool has_ops(const void *measured)
     return found->numerics.judged + found->numerics.compared > 0;
 }
 
+/* Who computed the references, where it was not the CPU alone. */
+static void note_references(const struct td_comparison *c, struct td_lane *lane)
+{
+    const char *words;
+    size_t i;
+
+    for (i = 0; i < c->n_sides; i++)
+        if (c->side[i].role == TD_NEW &&
+            (words = td_json_get_str(td_json_get(td_fixture_manifest(c->side[i].fx), "replay"), "references", NULL)))
+            td_lane_note(lane, TD_NOT_JUDGED, "references: %.600s", words);
+}
+
 static void judge_ops(const struct td_comparison *c, struct td_lane *lane)
 {
     const struct td_ops_found *found = lane->measured;
     char words[TD_COVERAGE_WORDS];
 
     td_numerics_judge(&found->numerics, &c->ops, c->base_ops.n, lane);
+    note_references(c, lane);
     td_coverage_words(&c->coverage, words); /* ops that no verdict covers */
     if (*words)
         td_lane_note(lane, TD_NOT_JUDGED, "%s", words);

@@ -45,6 +45,7 @@ struct td_op_item {
     struct td_judge_place place;      /* of the candidate's errors; limit 0: it is under its limit */
     double format_cost;               /* of the candidate's rounding */
     double largest_a, largest_sum;    /* td_op_variety_find_largest() */
+    int by_gpu;                       /* of the references of its sides: computed by a GPU */
     int64_t equal;                    /* elements equal to the recorded ones; -1: none recorded */
     struct td_op_compared compared;   /* of a kind without a reference */
 };

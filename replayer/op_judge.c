@@ -128,12 +128,15 @@ static int judge_item(struct td_op_item *it, const struct td_op_ref *const ref[N
 
 struct work { int first, n; };   /* items that share a reference; n 0: one item without one */
 
+/* How an item was before it was judged. */
+struct before { enum td_op_status status; char reason[480]; bool again; };
+
 struct batch {
-    struct td_op_item *items;
+    struct td_op_item *items; int n;
+    struct before *before;         /* [n]; NULL: there is no GPU, and nothing will be judged again */
     struct td_reference_makers *makers;
     struct work *works; int n_works;
     struct td_ref_cache *cache;
-    bool keeps;                    /* references are looked for in the cache, and kept; else counted */
     atomic_int next, done;         /* work that is taken next; items judged */
     atomic_int unfinished;         /* works */
     td_op_judged_fn *tell; void *ctx;
@@ -161,7 +164,7 @@ struct side_refs {
     const char *rounding;
     struct td_op_ref refs[MAX_JOINED];
     bool found[MAX_JOINED];         /* in the cache: these own their memory */
-    struct td_op_ref all; bool joined; int n_computed; /* as td_reference_batch_compute() */
+    struct td_reference_batch how; int n_computed; /* as td_reference_batch_compute() */
     int rc;
     struct td_error err;
 };
@@ -174,18 +177,21 @@ static void compute_refs(const struct batch *b, const struct td_op_kind *kind, u
     struct td_op_ref refs[MAX_JOINED];
     int i;
 
-    s->rc = kind ? td_reference_batch_compute(b->makers, kind, calls, n, weights, s->rounding, refs, &s->all, &s->joined, &s->err)
+    s->rc = kind ? td_reference_batch_compute(b->makers, kind, calls, n, weights, s->rounding, refs, &s->how, &s->err)
                  : td_fail(&s->err, TD_EUNSUPPORTED, "no reference");
     if (s->rc)
         return;
     s->n_computed = n;
-    td_ref_cache_round(s->joined ? &s->all : &refs[0]);
+    td_ref_cache_round(s->how.joined ? &s->how.all : &refs[0]);
     for (i = 0; i < n; i++)
         s->refs[which[i]] = refs[i];
 }
 
+/* Find the references of a work in the cache, or compute them and keep them there. A GPU computes faster than a
+ * disk reads: then they are counted alone. */
 static void find_refs(const struct batch *b, const struct td_op_kind *kind, const struct work *w, struct side_refs *s)
 {
+    const bool looks = !td_reference_makers_have_gpu(b->makers);
     static const struct td_op_ref nothing; /* is counted alone */
     const struct td_op_call *calls[MAX_JOINED];
     int which[MAX_JOINED], i, n = 0;
@@ -193,7 +199,7 @@ static void find_refs(const struct batch *b, const struct td_op_kind *kind, cons
     for (i = 0; i < w->n; i++) {
         const struct td_op_item *it = &b->items[w->first + i];
 
-        s->found[i] = b->keeps && td_ref_cache_get(b->cache, &it->call, &it->hold, s->rounding, &s->refs[i]);
+        s->found[i] = looks && td_ref_cache_get(b->cache, &it->call, &it->hold, s->rounding, &s->refs[i]);
         if (!s->found[i]) {
             which[n] = i;
             calls[n++] = &it->call;
@@ -201,8 +207,12 @@ static void find_refs(const struct batch *b, const struct td_op_kind *kind, cons
     }
     if (n)
         compute_refs(b, kind, b->items[w->first].weights, calls, which, n, s);
-    for (i = 0; i < n && !s->rc; i++)
-        td_ref_cache_put(b->cache, calls[i], &b->items[w->first + which[i]].hold, s->rounding, b->keeps ? &s->refs[which[i]] : &nothing);
+    for (i = 0; i < n && !s->rc; i++) {
+        struct td_op_item *it = &b->items[w->first + which[i]];
+
+        it->by_gpu += s->how.by_gpu;
+        td_ref_cache_put(b->cache, calls[i], &it->hold, s->rounding, looks && !s->how.by_gpu ? &s->refs[which[i]] : &nothing);
+    }
 }
 
 static void release_refs(struct side_refs *s, int n)
@@ -210,10 +220,10 @@ static void release_refs(struct side_refs *s, int n)
     int i;
 
     for (i = 0; i < n; i++)
-        if (s->found[i] || (s->n_computed && !s->joined))
+        if (s->found[i] || (s->n_computed && !s->how.joined))
             td_op_ref_release(&s->refs[i]);
-    if (s->n_computed && s->joined)
-        td_op_ref_release(&s->all);
+    if (s->n_computed && s->how.joined)
+        td_op_ref_release(&s->how.all);
 }
 
 /* Judge one item. An item whose candidate has no reference is unsupported or broken, whatever its
@@ -329,18 +339,20 @@ static int64_t most_rows(const struct td_op_item *it)
 }
 
 /* Put neighbours with equal weights into one work, until it has as many rows as it may. */
-static void divide_into_works(struct td_op_item *items, int n, struct batch *b)
+static void divide_into_works(struct batch *b, bool again)
 {
+    struct td_op_item *items = b->items;
     struct work *w = NULL;
     int64_t rows = 0;
     int i;
 
-    for (i = 0; i < n; i++) {
+    b->n_works = 0;
+    for (i = 0; i < b->n; i++) {
         struct td_op_item *it = &items[i];
 
-        if (!needs_reference(it)) {
+        if (!needs_reference(it) || (again && !b->before[i].again)) {
             w = NULL;
-            if (can_compare(it))
+            if (can_compare(it) && !again)
                 b->works[b->n_works++] = (struct work){i, 0};
             continue;
         }
@@ -357,42 +369,86 @@ static void divide_into_works(struct td_op_item *items, int n, struct batch *b)
     }
 }
 
-/* Is there a GPU, or may there soon be one? */
-static bool may_use_gpu(struct td_reference_makers *makers)
+static void judge_all_works(struct batch *b, int threads)
 {
-    enum td_reference_state state = TD_REFERENCE_NONE;
-    char words[8];
+    pthread_t ids[MAX_THREADS];
+    int started = 0, i;
 
-    if (makers->gpu)
-        state = td_reference_gpu_state(makers->gpu, false, words, sizeof words);
-    return state == TD_REFERENCE_OPENING || state == TD_REFERENCE_READY;
+    atomic_store(&b->next, 0);
+    atomic_store(&b->unfinished, b->n_works);
+    for (i = 1; i < threads && i < MAX_THREADS && b->n_works; i++)
+        if (!pthread_create(&ids[started], NULL, judge_thread, b))
+            started++;
+    judge_works(b, true);
+    for (i = 0; i < started; i++)
+        pthread_join(ids[i], NULL);
+}
+
+static void remember(struct batch *b)
+{
+    int i;
+
+    for (i = 0; i < b->n && b->before; i++) {
+        b->before[i].status = b->items[i].status;
+        memcpy(b->before[i].reason, b->items[i].reason, sizeof b->before[i].reason);
+    }
+}
+
+static void take_back(struct td_op_item *it, struct before *was)
+{
+    it->status = was->status;
+    memcpy(it->reason, was->reason, sizeof it->reason);
+    memset(&it->e_candidate, 0, sizeof it->e_candidate);
+    memset(&it->e_baseline, 0, sizeof it->e_baseline);
+    memset(&it->e_recorded, 0, sizeof it->e_recorded);
+    it->judged_candidate = it->judged_baseline = it->judged_recorded = false;
+    memset(&it->place, 0, sizeof it->place);
+    it->equal = -1;
+    it->by_gpu = 0;
+    was->again = true;
+}
+
+/* The GPU computed wrong: what was judged by its other references is judged again, by the CPU's. */
+static void judge_again(struct batch *b, int threads)
+{
+    int i, n = 0;
+
+    for (i = 0; i < b->n; i++)
+        if (b->items[i].by_gpu) {
+            atomic_fetch_sub(&b->makers->by_gpu, b->items[i].by_gpu);
+            take_back(&b->items[i], &b->before[i]);
+            n++;
+        }
+    atomic_fetch_sub(&b->done, n);
+    divide_into_works(b, true);
+    judge_all_works(b, threads);
 }
 
 int td_op_judge_batch(struct td_op_item *items, int n, struct td_reference_makers *makers, struct td_ref_cache *cache, int threads,
                       td_op_judged_fn *tell, void *ctx, struct td_error *err)
 {
     struct batch b = {.items = items,
+                      .n = n,
                       .makers = makers,
                       .cache = cache,
-                      .keeps = !may_use_gpu(makers), /* a GPU computes faster than a disk reads */
                       .works = calloc((size_t)n + 1, sizeof *b.works),
+                      .before = makers->gpu ? calloc((size_t)n + 1, sizeof *b.before) : NULL,
                       .tell = tell,
                       .ctx = ctx};
-    pthread_t ids[MAX_THREADS];
-    int started = 0, i;
+    int i;
 
-    if (!b.works)
+    if (!b.works || (makers->gpu && !b.before)) {
+        free(b.works);
         return td_fail(err, TD_ENOMEM, "out of memory for a batch of %d ops", n);
-    divide_into_works(items, n, &b);
-    atomic_store(&b.unfinished, b.n_works);
-    for (i = 1; i < threads && i < MAX_THREADS && b.n_works; i++)
-        if (!pthread_create(&ids[started], NULL, judge_thread, &b))
-            started++;
-    judge_works(&b, true);
-    for (i = 0; i < started; i++)
-        pthread_join(ids[i], NULL);
+    }
+    remember(&b);
+    divide_into_works(&b, false);
+    judge_all_works(&b, threads);
+    if (td_reference_makers_are_wrong(makers))
+        judge_again(&b, threads);
     tell(ctx, n);
     free(b.works);
+    free(b.before);
     for (i = 0; i < n; i++) {
         cJSON_Delete(items[i].rec.judge);
         items[i].rec.judge = td_op_judge_json(&items[i]);

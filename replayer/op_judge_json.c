@@ -79,6 +79,8 @@ cJSON *td_op_judge_json(struct td_op_item *it)
     cJSON_AddStringToObject(j, "status", td_op_status_name(it->status));
     if (it->status != TD_OP_OK)
         cJSON_AddStringToObject(j, "reason", it->reason);
+    if (it->by_gpu)
+        cJSON_AddTrueToObject(j, "by_gpu");
     if (it->hold.damaged)
         cJSON_AddTrueToObject(j, "damaged");
     if (it->status == TD_OP_FAILED || it->status == TD_OP_CRASHED || it->status == TD_OP_HUNG)

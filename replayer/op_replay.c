@@ -40,6 +40,7 @@ struct op_replay {
     int64_t total;                     /* ops that are to be replayed */
     struct td_op_pace pace;
     struct td_reference_makers makers;
+    int64_t by_gpu;                    /* ops that were written, judged by a GPU's references */
     struct td_ref_cache *cache;
     struct td_op_variety variety;
     int64_t ran_ns, judged_ns, wrote_ns; /* where the time went */
@@ -103,6 +104,7 @@ static int write_judged_op(struct op_replay *j, struct td_op_item *it, struct td
     int rc;
 
     count_status(j, it);
+    j->by_gpu += it->by_gpu > 0;
     rc = td_op_rewrite(it, j->w, td_fixture_id(j->fx), j->run.opt->build, j->run.stats->build[0] ? j->run.stats->build : j->run.stats->provider, err);
     if (!rc && (rc = td_writer_op(j->w, &it->rec)))
         td_fail(err, rc, "cannot write op %lld", (long long)it->rec.op);
@@ -455,6 +457,8 @@ int td_op_replay(struct td_fixture *fx, struct td_writer *w, const struct td_rep
     if (!rc && j.total)
         rc = run_all(&j, err);
     td_reference_makers_settle(&j.makers);
+    if (j.by_gpu && td_reference_makers_are_wrong(&j.makers))
+        td_writer_count(w, "ops.distrusted", j.by_gpu, 0);
     td_reference_makers_words(&j.makers, stats->references, sizeof stats->references);
     stats->driver_hangs = !td_reference_makers_close(&j.makers);
     td_op_rows_finish(&j.rows);

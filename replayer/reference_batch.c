@@ -76,12 +76,13 @@ static int stack_rows(const struct td_op_call *const *ops, int n, struct td_op_c
 }
 
 static int compute(struct td_reference_makers *makers, const struct td_op_kind *kind, const struct td_op_call *op, int n,
-                   uint64_t weights, struct td_op_ref *ref, struct td_error *err)
+                   uint64_t weights, struct td_op_ref *ref, bool *by_gpu, struct td_error *err)
 {
     struct td_error not_there = {0};
     int rc = makers->gpu ? td_reference_gpu_compute(makers->gpu, op, weights, ref, &not_there) : TD_EUNSUPPORTED;
 
-    if (rc != TD_EUNSUPPORTED) {
+    *by_gpu = !rc;
+    if (rc != TD_EUNSUPPORTED && rc != TD_ECORRUPT) {
         atomic_fetch_add(&makers->by_gpu, n);
         return rc ? td_fail(err, rc, "%s", not_there.msg) : rc;
     }
@@ -91,21 +92,23 @@ static int compute(struct td_reference_makers *makers, const struct td_op_kind *
 
 int td_reference_batch_compute(struct td_reference_makers *makers, const struct td_op_kind *kind,
                                const struct td_op_call *const *ops, int n, uint64_t weights,
-                               const char *rounding, struct td_op_ref *refs, struct td_op_ref *all,
-                               bool *joined, struct td_error *err)
+                               const char *rounding, struct td_op_ref *refs, struct td_reference_batch *how,
+                               struct td_error *err)
 {
+    struct td_op_ref *all = &how->all;
     struct td_op_call stacked = *ops[0];
     void *memory = NULL;
     int64_t at = 0;
     int i, rc = TD_OK;
 
-    *joined = n > 1;
-    if (*joined)
+    how->by_gpu = false;
+    how->joined = n > 1;
+    if (how->joined)
         rc = stack_rows(ops, n, &stacked, &memory, err);
     snprintf(stacked.act_rounding, sizeof stacked.act_rounding, "%s", rounding);
     if (!rc)
-        rc = compute(makers, kind, &stacked, n, weights, *joined ? all : &refs[0], err);
-    if (!*joined)
+        rc = compute(makers, kind, &stacked, n, weights, how->joined ? all : &refs[0], &how->by_gpu, err);
+    if (!how->joined)
         return rc;
     free(memory);
     for (i = 0; !rc && i < n; i++) {

@@ -15,21 +15,25 @@
 #define TD_REFERENCE_BATCH_MAX_ROWS 264
 #define TD_REFERENCE_BATCH_MAX_RESULTS ((int64_t)1 << 20)
 
+struct td_reference_batch {
+    struct td_op_ref all; bool joined;  /* joined: owns the memory of all references; else the first one does */
+    bool by_gpu;                        /* a GPU computed them */
+};
+
 /* Can `next` be stacked below `first`? Kind and attributes are equal but for m. That the weights
  * are equal the caller knows. */
 bool td_reference_batch_fits(const struct td_op_call *first, const struct td_op_call *next);
 
 /* Compute the references of n ops, each of which fits below the first.
- *   makers   : what the GPU cannot compute, or cannot any more, the CPU does
+ *   makers   : what the GPU cannot compute, cannot any more, or computed wrong, the CPU does
  *   weights  : of all these ops (td_op_weights_key)
  *   rounding : activation rounding of R1
  *   refs     : [n], filled
- *   all      : owns the memory of all refs when *joined; else refs[0] does. td_op_ref_release()
- *              takes the owner.
- * Errors are those of kind->reference, or TD_ENOMEM, or TD_ECORRUPT: the GPU computed it wrong. */
+ *   how      : filled. td_op_ref_release() takes the owner.
+ * Errors are those of kind->reference, or TD_ENOMEM. */
 int td_reference_batch_compute(struct td_reference_makers *makers, const struct td_op_kind *kind,
                                const struct td_op_call *const *ops, int n, uint64_t weights,
-                               const char *rounding, struct td_op_ref *refs, struct td_op_ref *all,
-                               bool *joined, struct td_error *err);
+                               const char *rounding, struct td_op_ref *refs, struct td_reference_batch *how,
+                               struct td_error *err);
 
 #endif

@@ -75,6 +75,23 @@ void td_reference_makers_settle(struct td_reference_makers *makers)
         td_reference_gpu_state(makers->gpu, true, words, sizeof words);
 }
 
+static bool is(struct td_reference_makers *makers, enum td_reference_state state)
+{
+    char words[8];
+
+    return makers->gpu && td_reference_gpu_state(makers->gpu, false, words, sizeof words) == state;
+}
+
+bool td_reference_makers_are_wrong(struct td_reference_makers *makers)
+{
+    return is(makers, TD_REFERENCE_WRONG);
+}
+
+bool td_reference_makers_have_gpu(struct td_reference_makers *makers)
+{
+    return is(makers, TD_REFERENCE_READY);
+}
+
 void td_reference_makers_words(struct td_reference_makers *makers, char *text, size_t size)
 {
     const long long gpu = atomic_load(&makers->by_gpu), all = gpu + atomic_load(&makers->by_cpu);
@@ -85,7 +102,12 @@ void td_reference_makers_words(struct td_reference_makers *makers, char *text, s
     if (!makers->gpu)
         return;
     state = td_reference_gpu_state(makers->gpu, false, words, sizeof words);
-    if (state == TD_REFERENCE_LOST)
+    if (state == TD_REFERENCE_WRONG && gpu)
+        snprintf(text, size, "%.300s; so %lld of %lld references, which it had computed before, are not trusted, and their ops not judged: "
+                 "--reference cpu judges all", words, gpu, all);
+    else if (state == TD_REFERENCE_WRONG)
+        snprintf(text, size, "%.300s; the CPU computed all %lld references", words, all);
+    else if (state == TD_REFERENCE_LOST)
         snprintf(text, size, "the GPU was lost: %.300s; it computed %lld of %lld references, the CPU the others", words, gpu, all);
     else if (gpu)
         snprintf(text, size, "%.200s computed %lld of %lld references%s", words, gpu, all, gpu < all ? ", the CPU the others" : "");

@@ -31,6 +31,10 @@ int td_reference_makers_open(struct td_reference_makers *makers, enum td_referen
 void td_reference_makers_expect(struct td_reference_makers *makers, double products);
 /* Wait for a GPU that is being opened, since nothing may be busy from now on, or since its fate is to be told. */
 void td_reference_makers_settle(struct td_reference_makers *makers);
+/* Did the GPU compute wrong? Then no reference of it can be trusted, those of earlier batches included. */
+bool td_reference_makers_are_wrong(struct td_reference_makers *makers);
+/* Is a GPU ready to compute? */
+bool td_reference_makers_have_gpu(struct td_reference_makers *makers);
 /* Who computed how many, in one sentence without a point; "": no GPU was there, and none was asked
  * for. text : [size] */
 void td_reference_makers_words(struct td_reference_makers *makers, char *text, size_t size);

@@ -189,8 +189,8 @@ int td_reference_gpu_compute(struct td_reference_gpu *g, const struct td_op_call
         part_of.m = j.m - i < rows ? j.m - i : rows;
         rc = run_rows(g, &s, &part_of, i, ref, err);
     }
-    if (!rc)
-        rc = finish(&s, ref, err);
+    if (!rc && (rc = finish(&s, ref, err)) == TD_ECORRUPT)
+        td_reference_gpu_distrust(g, err->msg);
     if (rc)
         td_op_ref_release(ref);
     return rc;

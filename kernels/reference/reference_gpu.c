@@ -48,11 +48,12 @@ static struct slot *next_queued(struct td_reference_gpu *g)
     return NULL;
 }
 
-static void lose(struct td_reference_gpu *g, const char *why)
+/* A GPU that is lost may still prove wrong. */
+static void lose(struct td_reference_gpu *g, enum td_reference_state how, const char *why)
 {
-    if (g->state == TD_REFERENCE_LOST)
+    if (g->state >= how)
         return;
-    g->state = TD_REFERENCE_LOST;
+    g->state = how;
     snprintf(g->words, sizeof g->words, "%.590s", why);
 }
 
@@ -67,7 +68,7 @@ static void wait_for_driver(struct td_reference_gpu *g)
         return;
     snprintf(why, sizeof why, "its driver did not answer within %d s", g->patience_s);
     g->stuck = true;
-    lose(g, why);
+    lose(g, TD_REFERENCE_LOST, why);
     pthread_cond_broadcast(&g->changed);
 }
 
@@ -92,7 +93,7 @@ static void run_slot(struct td_reference_gpu *g, struct slot *s)
     rc = td_reference_device_run(g->device, &s->s.job, &s->err);
     pthread_mutex_lock(&g->lock);
     if (rc && (rc != TD_ENOMEM || td_reference_device_is_dead(g->device)))
-        lose(g, s->err.msg);
+        lose(g, TD_REFERENCE_LOST, s->err.msg);
     s->rc = rc;
     s->running = false;
     s->done = true;
@@ -211,6 +212,14 @@ enum td_reference_state td_reference_gpu_state(struct td_reference_gpu *g, bool 
     return state;
 }
 
+void td_reference_gpu_distrust(struct td_reference_gpu *g, const char *why)
+{
+    pthread_mutex_lock(&g->lock);
+    lose(g, TD_REFERENCE_WRONG, why);
+    pthread_cond_broadcast(&g->changed);
+    pthread_mutex_unlock(&g->lock);
+}
+
 void td_reference_gpu_patience(struct td_reference_gpu *g, int seconds)
 {
     pthread_mutex_lock(&g->lock);
@@ -281,10 +290,10 @@ int td_reference_slot_run(struct td_reference_gpu *g, struct td_reference_slot *
     moved(g);
     while (!s->done && !g->stuck && (s->running || g->state == TD_REFERENCE_READY))
         wait_for_driver(g);
-    rc = s->done && !s->rc ? TD_OK : TD_EUNSUPPORTED;
+    rc = s->done && !s->rc && g->state != TD_REFERENCE_WRONG ? TD_OK : TD_EUNSUPPORTED;
     s->queued = false;
     if (rc)
-        td_fail(err, rc, "no reference from the GPU: %s", s->done ? s->err.msg : g->words);
+        td_fail(err, rc, "no reference from the GPU: %s", s->done && s->rc ? s->err.msg : g->words);
     pthread_mutex_unlock(&g->lock);
     return rc;
 }

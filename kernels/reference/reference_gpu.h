@@ -16,7 +16,8 @@ enum td_reference_state {
     TD_REFERENCE_OPENING,
     TD_REFERENCE_READY,
     TD_REFERENCE_NONE,             /* there is no GPU that can be used */
-    TD_REFERENCE_LOST              /* it was lost, or its driver did not answer */
+    TD_REFERENCE_LOST,             /* it was lost, or its driver did not answer */
+    TD_REFERENCE_WRONG             /* it computed wrong, and is asked no more: none of its references can be trusted */
 };
 
 /* How long the driver may take for one job, for opening the device, for closing it. A job of a healthy
@@ -39,7 +40,7 @@ enum td_reference_state td_reference_gpu_state(struct td_reference_gpu *g, bool 
 /* Compute the reference of an op of kind gptq_gemm or gemm, as the kind's own function does; the sums are
  * within TD_REFERENCE_ROOM of it.
  *   weights : equal for ops with the same weights and attributes
- * TD_ECORRUPT: what came back is not what the CPU computes: no reference of this GPU can be trusted.
+ * TD_ECORRUPT: what came back is not what the CPU computes. The state is TD_REFERENCE_WRONG from then on.
  * TD_EUNSUPPORTED: the CPU has to compute it: another form or kind, too large, no device, the device is
  * lost, does not answer or has no room; err says which. The tensors of op are read no more once this returns. The errors of the kind otherwise. */
 int td_reference_gpu_compute(struct td_reference_gpu *g, const struct td_op_call *op, uint64_t weights, struct td_op_ref *ref,

@@ -17,5 +17,7 @@ struct td_reference_slot *td_reference_slot_take(struct td_reference_gpu *g);
 void td_reference_slot_put(struct td_reference_gpu *g, struct td_reference_slot *s);
 /* Run its job, whose a, row_scales and sums lie in its memory. TD_EUNSUPPORTED: it did not run. */
 int td_reference_slot_run(struct td_reference_gpu *g, struct td_reference_slot *s, struct td_error *err);
+/* It computed wrong. */
+void td_reference_gpu_distrust(struct td_reference_gpu *g, const char *why);
 
 #endif

@@ -2,6 +2,7 @@
  * (kernels/simt).
  * SPDX-License-Identifier: Apache-2.0
  *
+ *   TD_FAKE_SIMT_WRONG  N: sums of references are wrong from the N-th launch on (1: from the first)
  *   TD_FAKE_SIMT        64: wavefronts of 64 threads, as on AMD's gfx9; else warps of 32
  *   TD_FAKE_SIMT_BUILD  a .simt.so whose kernels replace ours, with a planted bug for example */
 #include <dlfcn.h>
@@ -14,9 +15,19 @@
 
 static int (*launch)(const char *symbol, struct td_simt_dim grid, struct td_simt_dim block, size_t shared_bytes, void *const *params, uint64_t seed, int warp,
                      struct td_error *err) = td_simt_launch;
-static int warp = 32;
+static int warp = 32, wrong_from, references;
 
 void fake_cuda_plugin(const struct fake_cuda_api *api);
+
+/* One sum in each column is a little too large: rows, columns, and the sums are parameters 9, 10 and 6. */
+static void spoil(const struct fake_cuda_launch *l)
+{
+    const int32_t m = *(const int32_t *)l->params[9], n = *(const int32_t *)l->params[10];
+    double *r0 = (double *)(uintptr_t)*(const uint64_t *)l->params[6];
+
+    for (int64_t j = 0; j < n; j++)
+        r0[(m - 1) * (int64_t)n + j] += 1e-3;
+}
 
 static void run(const struct fake_cuda_launch *l, void *symbol)
 {
@@ -28,6 +39,8 @@ static void run(const struct fake_cuda_launch *l, void *symbol)
         fprintf(stderr, "fake driver: %s\n", err.msg);
         abort();
     }
+    if (wrong_from && !strncmp(symbol, "td_reference_", 13) && ++references >= wrong_from)
+        spoil(l);
 }
 
 static void read_environment(void)
@@ -35,6 +48,7 @@ static void read_environment(void)
     const char *width = getenv("TD_FAKE_SIMT"), *build = getenv("TD_FAKE_SIMT_BUILD");
     void *h = build && *build ? dlopen(build, RTLD_NOW | RTLD_LOCAL) : NULL, *symbol = h ? dlsym(h, "td_simt_launch") : NULL;
 
+    wrong_from = getenv("TD_FAKE_SIMT_WRONG") ? atoi(getenv("TD_FAKE_SIMT_WRONG")) : 0;
     warp = width && !strcmp(width, "64") ? 64 : 32;
     if (build && *build && !symbol) {
         fprintf(stderr, "fake driver: %s is no build for the emulator: %s\n", build, dlerror());

@@ -199,20 +199,20 @@ static void ops_of_one_weight_are_joined(void **state)
     static const struct gptq_form f = {TD_DT_F16, TD_DT_F16, "weight-f16+bias-after", true, false, 4, 64};
     const struct td_op_kind *kind = td_op_kind_find("gptq_gemm");
     const struct td_op_call *list[2];
-    struct td_op_ref refs[2], all, alone;
+    struct td_op_ref refs[2], alone;
     struct op_case t;
     struct td_reference_makers cpu = {0};
-    bool joined;
+    struct td_reference_batch how;
 
     (void)state;
     case_gptq(&t, &f, 5, 32, 128, 0, true);
     list[0] = list[1] = &t.op;
-    assert_int_equal(td_reference_batch_compute(&cpu, kind, list, 2, 1, f.rounding, refs, &all, &joined, NULL), 0);
+    assert_int_equal(td_reference_batch_compute(&cpu, kind, list, 2, 1, f.rounding, refs, &how, NULL), 0);
     assert_int_equal(kind->reference(&t.op, &alone, NULL), 0);
     for (int i = 0; i < 2; i++)
         assert_memory_equal(refs[i].slack, alone.slack, 5 * 32 * sizeof *alone.slack);
     td_op_ref_release(&alone);
-    td_op_ref_release(&all);
+    td_op_ref_release(&how.all);
     op_case_release(&t);
 }
 

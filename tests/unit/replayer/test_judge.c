@@ -332,9 +332,9 @@ static void joined_references_are_the_same(void **state)
     const int64_t rows[3] = {1, 7, 3};
     struct td_op_call ops[3];
     const struct td_op_call *list[3];
-    struct td_op_ref refs[3], whole, alone;
+    struct td_op_ref refs[3], alone;
     struct td_reference_makers cpu = {0};
-    bool joined;
+    struct td_reference_batch how;
     int i;
 
     (void)state;
@@ -345,9 +345,9 @@ static void joined_references_are_the_same(void **state)
         list[i] = &ops[i];
         assert_true(td_reference_batch_fits(&ops[0], &ops[i]));
     }
-    assert_int_equal(td_reference_batch_compute(&cpu, kind, list, 3, 1, "none", refs, &whole, &joined, NULL),
+    assert_int_equal(td_reference_batch_compute(&cpu, kind, list, 3, 1, "none", refs, &how, NULL),
                      0);
-    assert_true(joined);
+    assert_true(how.joined);
     for (i = 0; i < 3; i++) {
         assert_int_equal(kind->reference(&ops[i], &alone, NULL), 0);
         assert_int_equal(refs[i].rows, rows[i]);
@@ -357,7 +357,7 @@ static void joined_references_are_the_same(void **state)
     }
     ops[1].attrs[3].value = 8; /* other bits: does not fit any more */
     assert_false(td_reference_batch_fits(&ops[0], &ops[1]));
-    td_op_ref_release(&whole);
+    td_op_ref_release(&how.all);
     for (i = 0; i < 3; i++)
         random_gptq_free(&ops[i]);
 }
@@ -381,9 +381,9 @@ static void joined_products_of_blocks_are_the_same(void **state)
     const int64_t rows[3] = {1, 7, 3};
     struct op_case t[3];
     const struct td_op_call *list[3];
-    struct td_op_ref refs[3], whole, alone;
+    struct td_op_ref refs[3], alone;
     struct td_reference_makers cpu = {0};
-    bool joined;
+    struct td_reference_batch how;
     int i;
 
     (void)state;
@@ -393,9 +393,9 @@ static void joined_products_of_blocks_are_the_same(void **state)
         t[i].op.in[1] = t[0].op.in[1];
         assert_true(td_reference_batch_fits(&t[0].op, &t[i].op));
     }
-    assert_int_equal(td_reference_batch_compute(&cpu, kind, list, 3, 1, "q8_1", refs, &whole, &joined, NULL),
+    assert_int_equal(td_reference_batch_compute(&cpu, kind, list, 3, 1, "q8_1", refs, &how, NULL),
                      0);
-    assert_true(joined);
+    assert_true(how.joined);
     for (i = 0; i < 3; i++) {
         assert_int_equal(kind->reference(&t[i].op, &alone, NULL), 0);
         assert_memory_equal(refs[i].r0, alone.r0, (size_t)rows[i] * 5 * sizeof(double));
@@ -404,7 +404,7 @@ static void joined_products_of_blocks_are_the_same(void **state)
         assert_true(refs[i].r1[0] != refs[i].r0[0]);
         td_op_ref_release(&alone);
     }
-    td_op_ref_release(&whole);
+    td_op_ref_release(&how.all);
     for (i = 0; i < 3; i++)
         op_case_release(&t[i]);
     case_mul_mat(&t[0], TD_DT_Q4_1, 2, 5, 96, (int64_t[]){1, 2, 1, 2}, 0, true);

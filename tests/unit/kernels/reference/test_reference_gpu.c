@@ -178,7 +178,8 @@ static void test_threads(void **state)
     assert_int_equal(fake->bytes_in_use(), 0);
 }
 
-/* Weights of another op under the same key: what comes back is wrong, and is not believed. */
+/* Weights of another op under the same key: what comes back is wrong, and is not believed; nor is that GPU
+ * asked again. */
 static void test_wrong_sums_are_found(void **state)
 {
     const struct gptq_form f = {TD_DT_F16, TD_DT_F16, "none", false, false, 4, 32};
@@ -186,6 +187,7 @@ static void test_wrong_sums_are_found(void **state)
     struct op_case a, b;
     struct td_op_ref ref;
     struct td_error err = {0};
+    char words[600];
 
     (void)state;
     case_gptq(&a, &f, 3, 64, 96, 0, true);
@@ -194,6 +196,9 @@ static void test_wrong_sums_are_found(void **state)
     assert_int_equal(td_reference_gpu_compute(g, &b.op, 5, &ref, &err), TD_ECORRUPT);
     assert_non_null(strstr(err.msg, "the GPU's reference is wrong: at row "));
     assert_null(ref.r0);
+    assert_int_equal(td_reference_gpu_state(g, false, words, sizeof words), TD_REFERENCE_WRONG);
+    assert_string_equal(words, err.msg);
+    assert_int_equal(td_reference_gpu_compute(g, &a.op, 5, &ref, &err), TD_EUNSUPPORTED);
     op_case_release(&a);
     op_case_release(&b);
     td_reference_gpu_stop(g);
