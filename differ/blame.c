@@ -81,8 +81,25 @@ static void fill_row(struct names *names, const struct td_judged_op *op, struct 
     row->value[F_LAYER] = number_of_name(names, op->layer);
 }
 
+/* Are all bad ops those of groups that are biased? */
+static bool is_bias_alone(const struct td_judged_ops *s)
+{
+    size_t i;
+
+    for (i = 0; i < s->n; i++)
+        if (s->op[i].status != TD_OP_NONE && s->op[i].result == TD_RESULT_WORSE && !s->op[i].bias)
+            return false;
+    return true;
+}
+
+/* Is nothing known of the op that tells a rule? */
+static bool is_unsure(const struct td_judged_op *op, bool bias_alone)
+{
+    return bias_alone && op->bias_unsure && op->result == TD_RESULT_OK;
+}
+
 /* Merge the judged ops into rows. *unseen: judged ops for which there was no row left. */
-static size_t collect_rows(const struct td_judged_ops *s, struct names *names,
+static size_t collect_rows(const struct td_judged_ops *s, bool bias_alone, struct names *names,
                            struct td_blame_row *rows, size_t *unseen)
 {
     struct td_blame_row row;
@@ -92,7 +109,7 @@ static size_t collect_rows(const struct td_judged_ops *s, struct names *names,
         const struct td_judged_op *op = &s->op[i];
         bool bad = op->result == TD_RESULT_WORSE;
 
-        if (op->status == TD_OP_NONE || (!bad && op->result != TD_RESULT_OK))
+        if (op->status == TD_OP_NONE || (!bad && op->result != TD_RESULT_OK) || is_unsure(op, bias_alone))
             continue;
         fill_row(names, op, &row);
         for (j = n; j > 0 && memcmp(rows[j - 1].value, row.value, sizeof row.value) != 0; j--)
@@ -188,6 +205,7 @@ bool td_blame_ops(const struct td_judged_ops *s, struct td_blame *b)
     struct td_blame_row *rows = malloc(MAX_ROWS * sizeof *rows);
     size_t i, n;
     int j;
+    const bool bias_alone = is_bias_alone(s);
     bool found = false;
 
     memset(b, 0, sizeof *b);
@@ -200,7 +218,8 @@ bool td_blame_ops(const struct td_judged_ops *s, struct td_blame *b)
         if (op->status == TD_OP_NONE)
             continue;
         b->bad += op->result == TD_RESULT_WORSE;
-        b->good += op->result == TD_RESULT_OK;
+        b->unsure += is_unsure(op, bias_alone);
+        b->good += op->result == TD_RESULT_OK && !is_unsure(op, bias_alone);
         if (op->result == TD_RESULT_WORSE && (!b->first || td_judged_op_runs_before(op, b->first)))
             b->first = op;
         if (op->result == TD_RESULT_WORSE && op->candidate.nan + op->candidate.inf > 0 &&
@@ -210,7 +229,7 @@ bool td_blame_ops(const struct td_judged_ops *s, struct td_blame *b)
     found = b->first != NULL;
     if (!found)
         goto done;
-    n = collect_rows(s, &names, rows, &b->unseen);
+    n = collect_rows(s, bias_alone, &names, rows, &b->unseen);
     b->untried = td_blame_find(rows, n, N_FEATURES, &b->rule, b->same, &b->n_same);
     if (!has_evidence(&b->rule, rows, n)) {
         b->rule = (struct td_rule){.bad_hit = b->bad, .good_hit = b->good};

@@ -32,6 +32,8 @@ struct td_blame_row { int64_t value[TD_BLAME_FEATURES]; size_t bad, good; };
 
 struct td_blame {
     size_t bad, good;                     /* judged ops */
+    size_t unsure;                        /* ops that are neither: all bad ones are biased, and nobody knows
+                                             whether these are (bias_unsure.h) */
     size_t unseen;                        /* of these, ops that no rule was tried on, because there
                                              are too many different ones */
     size_t untried;                       /* terms that no rule was made of, because there are too

@@ -103,6 +103,7 @@ struct td_judged_op {
     uint64_t input;                     /* td_judged_slices_input() */
     const struct td_bias_finding *bias; /* filled by td_bias_measure(): it is of a group of ops that
                                            are biased; NULL: it is not */
+    bool bias_unsure;                   /* by td_bias_mark_unsure(): nobody knows whether it is */
     /* filled by td_op_decide() */
     enum td_op_result result;
     bool format_changed;

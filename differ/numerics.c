@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "differ/bias_unsure.h"
+
 static double worst_rms(const struct td_op_error *e)
 {
     return fmax(e->row, fmax(e->col, e->tile)); /* fmax ignores NaN */
@@ -335,6 +337,8 @@ int td_numerics_measure(struct td_judged_ops *candidate, const struct td_judged_
         if (candidate->op[i].status != TD_OP_NONE)
             td_op_decide(&candidate->op[i], group_of_op(n, &candidate->op[i]), policy);
     rc = td_bias_measure(candidate, policy, &n->bias, err);
+    if (!rc)
+        rc = td_bias_mark_unsure(candidate, &n->bias, err);
     if (rc)
         return rc;
     for (i = 0; i < candidate->n; i++) {

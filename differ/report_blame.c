@@ -17,6 +17,7 @@ void td_blame_write_json(struct td_jw *w, const struct td_blame *b, const struct
     td_jw_cstr(w, "pattern", b->text);
     td_jw_i64(w, "bad", (int64_t)b->bad);
     td_jw_i64(w, "good", (int64_t)b->good);
+    td_jw_i64(w, "unsure", (int64_t)b->unsure);
     td_jw_i64(w, "bad_hit", (int64_t)b->rule.bad_hit);
     td_jw_i64(w, "good_hit", (int64_t)b->rule.good_hit);
     td_jw_i64(w, "unseen", (int64_t)b->unseen);

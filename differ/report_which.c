@@ -10,7 +10,8 @@
 #include "differ/matrix_place.h"
 #include "differ/numerics.h"
 
-#define MAX_LAYERS 4 /* names of layers that a row tells */
+#define MAX_LAYERS 4  /* names of layers that a row tells */
+#define MAX_SLICES 16 /* different ones that are counted */
 
 static bool is_bad(const struct td_judged_op *op)
 {
@@ -192,30 +193,71 @@ static void write_row(struct td_jw *w, const struct row *r)
     td_jw_end(w);
 }
 
-/* The slice of all bad ops, where one is bad for another reason than a bias, or of another slice: nothing. */
-static void add_slice(const struct td_judged_ops *ops, struct td_buf *words)
+/* ---- where in the outputs --------------------------------------------------------------------- */
+
+/* How many bad ops are of which slice, by the bias of their group. */
+struct slices { struct { struct td_slice slice; size_t n; } of[MAX_SLICES]; int n; size_t bad; };
+
+static void count_slice(struct slices *s, const struct td_slice *slice)
 {
-    char first[64] = "", slice[64];
+    int i;
+
+    for (i = 0; i < s->n; i++)
+        if (s->of[i].slice.kind == slice->kind && s->of[i].slice.mod == slice->mod && s->of[i].slice.rest == slice->rest)
+            break;
+    if (i == MAX_SLICES)
+        return;
+    if (i == s->n) {
+        s->of[i].slice = *slice;
+        s->of[i].n = 0;
+        s->n++;
+    }
+    s->of[i].n++;
+}
+
+static void count_slices(const struct td_judged_ops *ops, struct slices *s)
+{
     size_t i;
 
+    s->n = 0;
+    s->bad = 0;
     for (i = 0; i < ops->n; i++) {
         if (!is_bad(&ops->op[i]))
             continue;
-        if (!ops->op[i].bias || ops->op[i].bias->test.slice.kind == TD_SLICE_ALL)
-            return;
-        td_slice_words(&ops->op[i].bias->test.slice, slice, sizeof slice);
-        if (!*first)
-            strcpy(first, slice);
-        if (strcmp(first, slice) != 0)
-            return;
+        s->bad++;
+        if (ops->op[i].bias)
+            count_slice(s, &ops->op[i].bias->test.slice);
     }
-    td_buf_adds(words, first);
+}
+
+/* The slice of most bad ops, if it is that of half of them, and a part of their outputs. */
+static void add_slice(const struct slices *s, struct td_buf *words)
+{
+    char slice[64];
+    int i, best = 0;
+
+    for (i = 1; i < s->n; i++)
+        if (s->of[i].n > s->of[best].n)
+            best = i;
+    if (!s->n || 2 * s->of[best].n < s->bad || s->of[best].slice.kind == TD_SLICE_ALL)
+        return;
+    td_slice_words(&s->of[best].slice, slice, sizeof slice);
+    td_buf_adds(words, slice);
+    if (s->of[best].n < s->bad)
+        td_buf_addf(words, " in %zu of %zu bad ops", s->of[best].n, s->bad);
+}
+
+/* A bias of whole outputs alone has no worst places. */
+static bool is_of_whole_outputs(const struct slices *s)
+{
+    return s->n == 1 && s->of[0].slice.kind == TD_SLICE_ALL && s->of[0].n == s->bad;
 }
 
 void td_which_write_json(struct td_jw *w, const struct td_judged_ops *ops)
 {
     struct td_buf words = TD_BUF_INIT(4096);
     struct rows rows = {0};
+    struct slices slices;
     size_t i;
 
     collect(&rows, ops);
@@ -223,9 +265,12 @@ void td_which_write_json(struct td_jw *w, const struct td_judged_ops *ops)
     for (i = 0; i < rows.n; i++)
         write_row(w, &rows.row[i]);
     td_jw_end(w);
-    add_slice(ops, &words);
+    count_slices(ops, &slices);
+    add_slice(&slices, &words);
     if (!words.len)
         td_matrix_place_add_words(ops, &words);
+    if (!words.len && is_of_whole_outputs(&slices))
+        td_buf_adds(&words, "all elements");
     td_jw_cstr(w, "matrix", words.len ? td_buf_str(&words) : NULL);
     td_buf_release(&words);
     free(rows.row);

@@ -16,16 +16,14 @@ void td_blame_add_rule(const cJSON *report, struct td_buf *words)
                     good = td_json_get_i64(blame, "good", 0),
                     bad_hit = td_json_get_i64(blame, "bad_hit", 0),
                     good_hit = td_json_get_i64(blame, "good_hit", 0);
+    const bool some_undecided = td_json_get_i64(ops, "undecided", 0) + td_json_get_i64(ops, "broken", 0) +
+                                td_json_get_i64(blame, "unsure", 0) > 0;
     const char *pattern = td_part_str(blame, "pattern"), *also;
     const cJSON *same = cJSON_GetArrayItem(td_json_get(blame, "same"), 0);
 
     also = cJSON_IsString(same) ? same->valuestring : NULL;
     if (good == 0)
-        td_buf_addf(words, "every op %sis bad (%lld)",
-                    td_json_get_i64(ops, "undecided", 0) + td_json_get_i64(ops, "broken", 0)
-                        ? "that could be decided "
-                        : "",
-                    bad);
+        td_buf_addf(words, "every op %sis bad (%lld)", some_undecided ? "that could be decided " : "", bad);
     else if (strcmp(pattern, "every op") == 0)
         td_buf_addf(words, "no simple rule separates %lld bad ops from %lld good ones", bad, good);
     else

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 
-#include "differ/bias.h"
+#include "differ/bias_unsure.h"
 #include "differ/judged_slices.h"
 #include "tests/unit/differ/sim_kernels.h"
 
@@ -75,6 +75,7 @@ static void start(struct world *w)
 static void measure(struct world *w)
 {
     assert_int_equal(td_bias_measure(&w->set, &w->policy, &w->bias, NULL), TD_OK);
+    assert_int_equal(td_bias_mark_unsure(&w->set, &w->bias, NULL), TD_OK);
 }
 
 /* wrong_layer: only there the candidate is `now`, elsewhere as the baseline; ALL; ALL_BUT_FIRST */
@@ -561,6 +562,63 @@ static void exact_results_are_not_coarser(void **state)
     stop(&w);
 }
 
+/* ---- what is not known ------------------------------------------------------------------------- */
+
+static size_t unsure_in(const struct world *w, int layer)
+{
+    size_t i, n = 0;
+
+    for (i = 0; i < w->set.n; i++)
+        n += w->set.op[i].bias_unsure && (layer < 0 || w->set.op[i].layer == LAYER[layer]);
+    return n;
+}
+
+/* Ops that are clearly without the bias of another layer are good. */
+static void layers_without_a_bias_are_known(void **state)
+{
+    struct world w;
+
+    (void)state;
+    make_ops(21, false);
+    compare(&w, &F32, &FOURTH, 2);
+    assert_true(w.bias.n > 0);
+    assert_int_equal(unsure_in(&w, -1), 0);
+    stop(&w);
+    compare(&w, &F32, &F32, ALL); /* and where nothing is wrong, nothing is asked */
+    assert_int_equal(unsure_in(&w, -1), 0);
+    stop(&w);
+}
+
+/* A group of two ops is not judged, whether it is biased or not; nor is anything asked of another kernel. */
+static void groups_of_few_ops_are_not(void **state)
+{
+    struct world w;
+    int i;
+
+    (void)state;
+    make_ops(22, false);
+    start(&w);
+    for (i = 0; i < OPS; i++) {
+        add_op(&w, i, &F32, &FOURTH);
+        w.set.op[i].m_class = 0;
+        w.set.op[i].shape = i < 2 ? "another shape" : w.set.op[i].shape;
+    }
+    measure(&w);
+    assert_true(w.bias.n > 0 && w.bias.few == 1);
+    assert_true(w.set.op[0].bias_unsure && w.set.op[1].bias_unsure);
+    assert_int_equal(unsure_in(&w, -1), 2);
+    stop(&w);
+    start(&w);
+    for (i = 0; i < OPS; i++) {
+        add_op(&w, i, &F32, &FOURTH);
+        w.set.op[i].m_class = 0;
+        w.set.op[i].kind = i < 2 ? "gemm" : w.set.op[i].kind; /* another kernel, of which nothing was found */
+    }
+    measure(&w);
+    assert_int_equal(unsure_in(&w, -1), 0);
+    stop(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -580,6 +638,7 @@ int main(void)
         cmocka_unit_test(a_baseline_may_be_biased),
         cmocka_unit_test(the_policy_decides),
         cmocka_unit_test(errors_of_columns_are_no_bias),
+        cmocka_unit_test(layers_without_a_bias_are_known), cmocka_unit_test(groups_of_few_ops_are_not),
         cmocka_unit_test(exact_results_are_not_coarser),
     };
 

@@ -452,6 +452,33 @@ static void test_no_clean_rule(void **state)
     td_judged_ops_release(&set);
 }
 
+/* Biased in one column of four at all M: only of those with many ops it is known. */
+static void ops_that_nobody_knows_are_left_out(void **state)
+{
+    struct td_judged_ops set;
+    struct td_blame b;
+    size_t i;
+
+    (void)state;
+    make(&set, wide_and_many);
+    for (i = 0; i < set.n; i++) {
+        set.op[i].bias = set.op[i].result == TD_RESULT_WORSE ? (const struct td_bias_finding *)&set : NULL;
+        set.op[i].bias_unsure = set.op[i].m <= 8;
+    }
+    assert_true(td_blame_ops(&set, &b));
+    assert_string_equal(b.text, "N = 640"); /* without them: N = 640 and M >= 20 */
+    assert_int_equal(b.unsure, 32);
+    assert_int_equal(b.bad + b.good + b.unsure, set.n);
+    for (i = 0; i < set.n; i++)
+        if (set.op[i].result == TD_RESULT_WORSE)
+            break;
+    set.op[i].bias = NULL; /* one is bad for another reason: all of the others are good */
+    assert_true(td_blame_ops(&set, &b));
+    assert_int_equal(b.unsure, 0);
+    assert_int_equal(b.bad + b.good, set.n);
+    td_judged_ops_release(&set);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -465,6 +492,7 @@ int main(void)
         cmocka_unit_test(test_blocks_of_ggml),
         cmocka_unit_test(test_many_names), cmocka_unit_test(test_shapes_name_the_weights),
         cmocka_unit_test(test_untried_terms),
+        cmocka_unit_test(ops_that_nobody_knows_are_left_out),
         cmocka_unit_test(test_no_clean_rule),
     };
 
