@@ -296,8 +296,12 @@ int td_writer_create(const char *dir, const struct td_writer_options *opt, struc
         goto fail;
     }
     m = start_of_manifest(w, false);
-    td_writer_ledger_begin(w, m);
+    rc = td_writer_ledger_begin(w, m);
     cJSON_Delete(m);
+    if (rc) {
+        td_fail(err, rc, "%s: %s", dir, td_code_name(rc));
+        goto fail;
+    }
     if ((rc = make_dir(dir, err)) ||
         (rc = td_fixture_lock_take(&w->folder_lock, dir, w->tool, err)) ||
         (rc = open_files(w, err)))

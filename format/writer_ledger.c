@@ -65,10 +65,48 @@ void td_writer_count_set_bytes(struct td_writer *w, const char *name, int64_t by
 
 /* ---- facts ---------------------------------------------------------------------------------------------------------- */
 
+/* After what was added to b from `start` on: end it as a line, or take it back, for half a line would
+ * spoil the next one. */
+static int end_line(struct td_buf *b, size_t start)
+{
+    td_buf_addc(b, '\n');
+    if (!b->failed)
+        return TD_OK;
+    b->len = start;
+    b->failed = false;
+    if (b->data)
+        b->data[start] = '\0';
+    return td_out_of_memory_count() ? TD_ENOMEM : TD_ELIMIT;
+}
+
+static int add_fact_line(struct td_buf *b, const char *section, const char *key, const cJSON *value)
+{
+    const size_t start = b->len;
+    struct td_jw j;
+
+    td_jw_init(&j, b, false);
+    td_jw_obj(&j, NULL);
+    td_jw_cstr(&j, "section", section);
+    td_jw_cstr(&j, "key", key);
+    td_jw_value(&j, "value", value);
+    td_jw_end(&j);
+    return end_line(b, start);
+}
+
+/* A recording without a fact is not complete. */
+static int fact_failed(struct td_writer *w, const char *section, const char *key, int rc)
+{
+    struct td_error why = {0};
+
+    td_fail(&why, rc, "%s: no room for the fact %s.%s: %s", w->dir, section, key, td_code_name(rc));
+    td_writer_note_failure(w, &why);
+    return rc;
+}
+
 int td_writer_fact(struct td_writer *w, const char *section, const char *key, const cJSON *value)
 {
     cJSON *copy, *s;
-    struct td_jw j;
+    int rc;
 
     if (td_manifest_reserved(section) || !value)
         return TD_EINVAL;
@@ -79,13 +117,12 @@ int td_writer_fact(struct td_writer *w, const char *section, const char *key, co
     if (!copy)
         return TD_ENOMEM;
     pthread_mutex_lock(&w->stat_lock);
-    td_jw_init(&j, &w->fact_lines, false);
-    td_jw_obj(&j, NULL);
-    td_jw_cstr(&j, "section", section);
-    td_jw_cstr(&j, "key", key);
-    td_jw_value(&j, "value", copy);
-    td_jw_end(&j);
-    td_buf_addc(&w->fact_lines, '\n');
+    rc = add_fact_line(&w->fact_lines, section, key, copy);
+    if (rc) {
+        pthread_mutex_unlock(&w->stat_lock);
+        cJSON_Delete(copy);
+        return fact_failed(w, section, key, rc);
+    }
     s = cJSON_GetObjectItemCaseSensitive(w->facts, section);
     if (!s)
         s = cJSON_AddObjectToObject(w->facts, section);
@@ -115,7 +152,7 @@ int td_writer_fact_num(struct td_writer *w, const char *section, const char *key
 
 /* ---- lines ---------------------------------------------------------------------------------------------------------- */
 
-void td_writer_ledger_begin(struct td_writer *w, const cJSON *manifest)
+int td_writer_ledger_begin(struct td_writer *w, const cJSON *manifest)
 {
     struct td_jw j;
 
@@ -123,7 +160,7 @@ void td_writer_ledger_begin(struct td_writer *w, const cJSON *manifest)
     td_jw_obj(&j, NULL);
     td_jw_value(&j, "begin", manifest);
     td_jw_end(&j);
-    td_buf_addc(&w->fact_lines, '\n');
+    return end_line(&w->fact_lines, 0);
 }
 
 static void put_counter(struct td_buf *b, const struct td_writer_counter *c)
@@ -150,7 +187,7 @@ bool td_writer_ledger_has_facts(struct td_writer *w)
     return has;
 }
 
-void td_writer_ledger_lines(struct td_writer *w, struct td_buf *lines)
+int td_writer_ledger_lines(struct td_writer *w, struct td_buf *lines)
 {
     int i;
 
@@ -163,6 +200,7 @@ void td_writer_ledger_lines(struct td_writer *w, struct td_buf *lines)
             w->counter[i].dirty = false;
         }
     pthread_mutex_unlock(&w->stat_lock);
+    return !lines->failed ? TD_OK : td_out_of_memory_count() ? TD_ENOMEM : TD_ELIMIT;
 }
 
 void td_writer_ledger_sums(struct td_writer *w, cJSON *ledger)

@@ -10,10 +10,10 @@
 /* Set the bytes of a count, which otherwise only grow. A count that is 0 and was never named is not made. Any thread. */
 void td_writer_count_set_bytes(struct td_writer *w, const char *name, int64_t bytes);
 /* Write the ledger's first line: what a repair needs when no manifest was written. Before the thread starts. */
-void td_writer_ledger_begin(struct td_writer *w, const cJSON *manifest);
+int td_writer_ledger_begin(struct td_writer *w, const cJSON *manifest);
 /* Append a line for each fact and count that changed since the last call. Counts are totals: the last line of a name
- * holds. */
-void td_writer_ledger_lines(struct td_writer *w, struct td_buf *lines);
+ * holds. A failure: the lines are not whole, and are lost. */
+int td_writer_ledger_lines(struct td_writer *w, struct td_buf *lines);
 /* Are there facts that no call of td_writer_ledger_lines() has taken? */
 bool td_writer_ledger_has_facts(struct td_writer *w);
 /* Add the sums of all counts to the manifest's "ledger". After the thread has ended. */

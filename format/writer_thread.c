@@ -47,16 +47,20 @@ static int add_record(struct td_writer *w, int kind, const void *head, size_t n_
                       const void *data, size_t n, struct td_error *err)
 {
     struct td_writer_stream *s = &w->stream[kind];
+    int rc;
 
     if (s->raw.len && s->raw.len + n_head + n > TD_FRAME_MAX_RAW && flush_full(w, kind, err))
         return err->code;
     if (!s->raw.len)
         s->since_ns = w->item_ns;
-    td_buf_add(&s->raw, head, n_head);
-    td_buf_add(&s->raw, data, n);
-    if (s->raw.failed)
-        return td_fail(err, TD_ELIMIT, "%s: a record of %zu bytes is more than the maximum of %u",
-                       s->sink.path, n, TD_FRAME_MAX_RAW);
+    rc = td_buf_add(&s->raw, head, n_head);
+    if (!rc)
+        rc = td_buf_add(&s->raw, data, n);
+    if (rc == TD_ENOMEM)
+        return td_fail(err, rc, "%s: out of memory", s->sink.path);
+    if (rc)
+        return td_fail(err, rc, "%s: a record of %zu bytes is more than the maximum of %u",
+                       s->sink.path, n_head + n, TD_FRAME_MAX_RAW);
     s->records++;
     return s->raw.len >= TD_FRAME_COMMIT_RAW ? flush_full(w, kind, err) : TD_OK;
 }
@@ -100,10 +104,12 @@ static int flush_ledger(struct td_writer *w, struct td_error *err)
 {
     struct td_buf lines = TD_BUF_INIT(TD_FRAME_MAX_RAW);
     char *p, *nl;
-    int rc = TD_OK;
+    int rc;
 
     count_redaction(w);
-    td_writer_ledger_lines(w, &lines);
+    rc = td_writer_ledger_lines(w, &lines);
+    if (rc)
+        td_fail(err, rc, "%s: %s", w->dir, td_code_name(rc));
     for (p = lines.data; !rc && p && p < lines.data + lines.len; p = nl + 1) {
         nl = memchr(p, '\n', (size_t)(lines.data + lines.len - p));
         rc = add_line(w, TD_STREAM_LEDGER, p, (size_t)(nl - p), err);

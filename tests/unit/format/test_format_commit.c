@@ -1,4 +1,4 @@
-/* test_format_commit.c - what of a recording is on the disk when its recorder is killed.
+/* test_format_commit.c - what of a recording is on the disk when its recorder is killed, or fails midway.
  * SPDX-License-Identifier: Apache-2.0
  *
  * Nothing here asserts a time: each test waits until something is there. */
@@ -17,6 +17,7 @@
 #include "common/fs.h"
 #include "format/manifest.h"
 #include "format/repair.h"
+#include "format/verify.h"
 #include "tests/unit/format/format_sample.h"
 
 #define PATIENCE 600 /* tenths of a second, for a busy machine */
@@ -169,10 +170,43 @@ static void test_held_steps(void **state)
     }
 }
 
+static void count_of_ledger(void *n, int code, const char *file, const char *sentence)
+{
+    if (!strstr(file, "ledger"))
+        return;
+    print_message("%s: %s: %s\n", td_code_name(code), file, sentence);
+    ++*(int *)n;
+}
+
+/* Half a line of the ledger was committed, and the next line behind it. */
+static void test_fact_without_room(void **state)
+{
+    const size_t n = TD_MANIFEST_MAX;
+    char *text = malloc(n + 1), path[96];
+    struct td_verify_sums sums;
+    struct td_error err = {0, ""};
+    struct td_writer *w;
+    int problems = 0;
+
+    (void)state;
+    assert_non_null(text);
+    memset(text, 'x', n);
+    text[n] = '\0';
+    snprintf(path, sizeof path, "%s/facts", root);
+    assert_int_equal(td_writer_create(path, NULL, &w, &err), 0);
+    assert_int_equal(td_writer_fact_str(w, "test", "long", text), TD_ELIMIT);
+    assert_int_not_equal(td_writer_fact_str(w, "test", "next", "short"), 0); /* the writer has failed */
+    assert_int_equal(td_writer_close(w, "complete", &err), TD_ELIMIT);
+    assert_non_null(strstr(err.msg, "no room for the fact test.long"));
+    td_fixture_verify(path, count_of_ledger, &problems, &sums, &err);
+    assert_int_equal(problems, 0);
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_beginning), cmocka_unit_test(test_ops_with_steps),
-                                       cmocka_unit_test(test_held_steps)};
+                                       cmocka_unit_test(test_held_steps), cmocka_unit_test(test_fact_without_room)};
 
     return cmocka_run_group_tests(tests, setup, teardown);
 }
