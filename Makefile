@@ -225,8 +225,10 @@ $(O)/tests/helpers/lib_gptq_image.o: tests/unit/data/gptq_other.fatbin tests/uni
 $(O)/tests/helpers/lib_hip_model.o: tests/unit/data/tap_like.hsaco
 OF_FAKE_TORCH := $(O)/tests/helpers/lib_fake_torch_ops.so $(O)/tests/helpers/lib_own_operators.so
 $(OF_FAKE_TORCH): $(O)/tests/helpers/lib_fake_torch.so
-$(OF_FAKE_TORCH): SO_FLAGS := -Wl,-rpath,'$$ORIGIN'
+$(O)/tests/helpers/lib_vllm_model.so: $(O)/tests/helpers/lib_fake_vllm.so
+$(OF_FAKE_TORCH) $(O)/tests/helpers/lib_vllm_model.so: SO_FLAGS := -Wl,-rpath,'$$ORIGIN'
 $(O)/tests/helpers/lib_fake_torch.so: SO_FLAGS := -Wl,-soname,lib_fake_torch.so
+$(O)/tests/helpers/lib_fake_vllm.so: SO_FLAGS := -Wl,-soname,lib_fake_vllm.so
 $(O)/tests/helpers/lib_fake_cupti.so: SO_FLAGS := -Wl,-soname,libcupti.so.13
 $(O)/tests/helpers/%.so: $(O)/tests/helpers/%.o
 	$(call say,SO,$@)

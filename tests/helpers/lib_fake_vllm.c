@@ -1,5 +1,6 @@
 /* lib_fake_vllm.c - vLLM's CPU build and torch for tests of the tap's vLLM CPU front: the same
- * symbols and the same calling convention, with kernels that write made-up bytes.
+ * symbols and the same calling convention, with kernels that write made-up bytes, or what a test
+ * lets them compute.
  * SPDX-License-Identifier: Apache-2.0
  *
  * tests/unit/recorder/tap/fake_vllm.h declares the tensors. */
@@ -38,11 +39,16 @@ int32_t torch_get_const_data_ptr(const void *t, const void **out) { return *out 
 int64_t fake_calls;                    /* calls of the GEMMs */
 void (*fake_throw)(void);              /* if set: called in a GEMM, leaves it as an exception would */
 
-static void fill(const struct fake_impl *c)
-{
-    int64_t i, bytes = c->dtype == FAKE_F32 ? 4 : 2;
+/* If set: computes c. w: the weights, or the tensor that holds their handler. */
+void (*fake_gemm)(const struct fake_impl *c, const struct fake_impl *x, const struct fake_impl *w);
 
-    for (i = 0; i < c->sizes[0] * c->sizes[1] * bytes; i++)
+static void fill(const struct fake_impl *c, const void *x, const void *w)
+{
+    int64_t i, bytes = c->sizes[0] * c->sizes[1] * (c->dtype == FAKE_F32 ? 4 : 2);
+
+    if (fake_gemm)
+        fake_gemm(c, impl(x), impl(w));
+    for (i = 0; i < bytes && !fake_gemm; i++)
         ((uint8_t *)c->data)[i] = (uint8_t)(fake_calls + i);
     fake_calls++;
     if (fake_throw)
@@ -55,28 +61,28 @@ struct fake_impl fake_result;          /* the next tensor to return */
 
 void *FAKE_INT4(void *ret, const void *x, const void *w, const void *zeros, const void *scales, const void *bias)
 {
-    (void)x, (void)w, (void)zeros, (void)scales, (void)bias;
-    fill(&fake_result);
+    (void)zeros, (void)scales, (void)bias;
+    fill(&fake_result, x, w);
     ((struct fake_tensor *)ret)->impl = &fake_result;
     return ret;
 }
 
 void FAKE_WNA16(const void *x, const void *w, const void *out, const void *scales, const void *zeros, const void *bias, int64_t pack, const void *isa)
 {
-    (void)x, (void)w, (void)scales, (void)zeros, (void)bias, (void)pack, (void)isa;
-    fill(impl(out));
+    (void)scales, (void)zeros, (void)bias, (void)pack, (void)isa;
+    fill(impl(out), x, w);
 }
 
 void FAKE_ONEDNN(const void *out, const void *x, const void *bias, const void *handler)
 {
-    (void)x, (void)bias, (void)handler;
-    fill(impl(out));
+    (void)bias;
+    fill(impl(out), x, handler);
 }
 
 void *FAKE_LINEAR(void *ret, const void *x, const void *w, const void *bias)
 {
-    (void)x, (void)w, (void)bias;
-    fill(&fake_result);
+    (void)bias;
+    fill(&fake_result, x, w);
     ((struct fake_tensor *)ret)->impl = &fake_result;
     return ret;
 }

@@ -57,34 +57,47 @@ TORCH = ['--torch', HELPERS + 'lib_fake_torch_ops.so']
 
 class Family:
     """server: its command; {port}, {w}, {model}: a port, the run's folder, a checkpoint. libraries: {name: helper} in LD_LIBRARY_PATH. options: of `record`.
-    run: `record --run` starts it, else it runs already. parts: which calls fail."""
+    run: `record --run` starts it, else it runs already. parts: which calls fail. steps: what the Python file of --steps holds. model: the checkpoint's folder."""
 
-    def __init__(self, name, server, libraries=None, env=None, options=(), run=False, parts=('tap',), tap_env=None):
+    def __init__(self, name, server, libraries=None, env=None, options=(), run=False, parts=('tap',), tap_env=None, steps='', model='model'):
         self.name, self.server, self.libraries, self.env = name, server, libraries or {}, env or {}
         self.options, self.run, self.parts, self.tap_env = list(options), run, parts, tap_env or {}
+        self.steps, self.model = steps, model
 
 
 DEMO = [BIN + '/demo-server', '--model', MODEL, '--served-model-name', 'demo', '--port', '{port}']
+GGML_STEPS = '''import ctypes
+library = ctypes.CDLL({helpers!r} + 'lib_fake_llama.so')
+library.fake_command.restype = ctypes.c_long
+def gpu_model_step(rows):
+    return library.fake_command(b"graphs 1")
+'''
+VLLM_STEPS = '''import ctypes, json, struct
+library = ctypes.CDLL({helpers!r} + 'lib_vllm_model.so')
+with open({model!r} + "/model.safetensors", "rb") as f:
+    n, = struct.unpack("<Q", f.read(8))
+    head = json.loads(f.read(n))
+    data = f.read()
+at = [data[slice(*head[name]["data_offsets"])] for name in {layers!r}]
+assert library.vllm_model_open(*at) == 0
+gpu_model_step = library.gpu_model_step
+'''
+DENSE = ['model.layers.0.self_attn.o_proj.weight', 'model.layers.0.mlp.gate_proj.weight'] # of lib_vllm_model.c
 OPERATORS = {'TD_GPU_MODEL_OPERATORS': '1'}
 FAMILIES = [
     Family('demo', DEMO, parts=('tap', 'own')), # e2e 120
     Family('demo-run', DEMO, run=True, parts=('tap', 'own')), # 113
-    Family('ggml', FAKE[:-3] + ['--steps', '{w}/steps.py'], options=['--all-ops']), # test_tap_ggml
+    Family('ggml', FAKE[:-3] + ['--steps', '{w}/steps.py'], options=['--all-ops'], steps=GGML_STEPS), # test_tap_ggml
+    Family('vllm', FAKE[:-3] + ['--steps', '{w}/steps.py'], steps=VLLM_STEPS, model='dense'), # its CPU front: test_tap_vllm
     Family('cuda', FAKE + ON_CUDA, CUDA), # 121
     Family('flight', FAKE + ON_CUDA, CUDA, options=['--flight']), # 126
-    Family('ranks', FAKE + ON_CUDA + ['--ranks', '2'], CUDA, {'TD_FAKE_CUDA_DEVICES': '2'}, run=True, parts=('tap', 'own')), # 123
+    Family('ranks', FAKE + ON_CUDA + ['--ranks', '2'], CUDA, {'TD_FAKE_CUDA_DEVICES': '2'}, run=True, parts=('tap', 'own'), model='halves'), # 123
     Family('torch', FAKE + ON_CUDA + TORCH, CUDA, OPERATORS), # 069
     Family('all-ops', FAKE + ON_CUDA + TORCH, CUDA, {**OPERATORS, 'TD_GPU_MODEL_BESIDE': '1'}, ['--all-ops']), # 086
     Family('graphs', FAKE + ON_CUDA + ['--graphs', '1,4'], CUDA, options=['--graphs'], run=True), # 122
     Family('twins', FAKE + ON_CUDA + TORCH + ['--graphs', '1,4'], CUDART, {**OPERATORS, 'TD_GPU_MODEL_CUDART': '1'}, ['--launches', 'off']), # 132
     Family('hip', FAKE + ON_HIP, HIP), # 128
 ]
-STEPS = '''import ctypes
-library = ctypes.CDLL({library!r})
-library.fake_command.restype = ctypes.c_long
-def gpu_model_step(rows):
-    return library.fake_command(b"graphs 1")
-'''
 PROMPTS = {'two': 'And light', 'three': 'Let there be'} # a row for each word
 
 
@@ -98,7 +111,7 @@ class Run:
         self.server, self.started, self.ended, self.answers = None, None, None, []
 
     def model(self):
-        return MODEL if self.family.server is DEMO else base + '/' + ('halves' if self.family.name == 'ranks' else 'model')
+        return MODEL if self.family.server is DEMO else base + '/' + self.family.model
 
     def patience(self):
         """Seconds to wait for an answer. A server whose own calls fail for ever may be deaf."""
@@ -116,7 +129,7 @@ class Run:
         for folder in ('taps', 'tmp'):
             os.mkdir(self.work + '/' + folder, 0o700)
         with open(self.work + '/steps.py', 'w', encoding='ascii') as file:
-            file.write(STEPS.format(library=HELPERS + 'lib_fake_llama.so'))
+            file.write(f.steps.format(helpers=HELPERS, model=self.model(), layers=DENSE))
         env.pop('TD_FAIL_CALL', None)
         if self.part:
             env['TD_FAIL_CALLER'] = ('!' if self.part == 'own' else '') + os.path.basename(TAP)
@@ -212,12 +225,27 @@ def one_layer(path, to):
             a, b = t['data_offsets']
             head[name] = dict(t, data_offsets=[len(data), len(data) + b - a])
             data += raw[8 + n + a:8 + n + b]
+    write_checkpoint(to, head, data)
+    shutil.copy(path + '/config.json', to)
+
+
+def dense(to):
+    """Write the checkpoint of VLLM_STEPS."""
+    head, data = {}, b''
+    for i, name in enumerate(DENSE):
+        head[name] = {'dtype': 'BF16', 'shape': [64, 64], 'data_offsets': [len(data), len(data) + 2 * 64 * 64]}
+        data += b''.join(struct.pack('<f', (j * (31 + 8 * i) % 251 - 125) / 1024)[2:] for j in range(64 * 64)) # exact in bf16
+    write_checkpoint(to, head, data)
+    with open(to + '/config.json', 'w', encoding='ascii') as f:
+        json.dump({'model_type': 'llama', 'hidden_size': 64, 'intermediate_size': 64, 'num_hidden_layers': 1, 'num_attention_heads': 1, 'vocab_size': 64}, f)
+
+
+def write_checkpoint(to, head, data):
     text = json.dumps(head).encode()
     text += b' ' * (-len(text) % 8)
     os.mkdir(to)
     with open(to + '/model.safetensors', 'wb') as f:
         f.write(struct.pack('<Q', len(text)) + text + data)
-    shutil.copy(path + '/config.json', to)
 
 
 def prepare():
@@ -228,6 +256,7 @@ def prepare():
         for name, prompt in PROMPTS.items():
             f.write(json.dumps({'id': name, 'prompt': prompt}) + '\n')
     one_layer(MODEL, base + '/model')
+    dense(base + '/dense')
     subprocess.run([sys.executable, ROOT + '/tests/e2e/123-tap-ranks/checkpoint.py', MODEL, base + '/groups-of-64'], check=True)
     one_layer(base + '/groups-of-64', base + '/halves')
 

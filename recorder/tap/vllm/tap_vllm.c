@@ -96,9 +96,14 @@ static bool is_float(int32_t dtype)
 /* Of b, [k, n] as the call has it; malloc() made it. NULL: it cannot be had. */
 static struct td_weight_fingerprint *fingerprint_weight(const struct tap_torch_tensor *b)
 {
-    struct td_weight_fingerprint *p = malloc(sizeof *p);
+    struct td_weight_fingerprint *p;
 
-    if (p && is_float(b->dtype) && tap_torch_fingerprint_here(p, b, 1))
+    if (!is_float(b->dtype))
+        return NULL;
+    p = malloc(sizeof *p);
+    if (!p)
+        tap_front_lacks_memory(); /* no call with this weight could be described */
+    else if (tap_torch_fingerprint_here(p, b, 1))
         return p;
     free(p);
     return NULL;
