@@ -27,6 +27,8 @@ struct td_op_item {
     /* once loaded; tensors borrow from the loader */
     bool loaded, without_reference;
     bool reference_alone;             /* nothing ran, and nothing is judged: its reference is to be kept */
+    bool is_ready;                    /* loaded, and checked: it can be run */
+    int load_rc;                      /* the code of the error of loading it; TD_ENOMEM: it may be tried again */
     struct td_op_call call;
     const void *recorded;             /* the recorded output's bytes, or NULL */
     struct td_op_hold hold;

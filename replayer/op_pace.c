@@ -56,7 +56,7 @@ static double spent_s(const struct td_op_pace *p)
     return (double)(td_clock_mono_ns() - p->began_ns - p->aside_ns) / TD_NS_PER_S;
 }
 
-static bool is_late(struct td_op_pace *p, const struct td_op_run *r)
+bool td_op_pace_is_late(struct td_op_pace *p, const struct td_op_run *r)
 {
     p->late = p->stop_s > 0 && r->ran > 0 && spent_s(p) >= p->stop_s;
     return p->late;
@@ -74,7 +74,7 @@ const struct td_op_choice *td_op_pace_next(struct td_op_pace *p, const struct td
         td_op_release(&unwanted);
         next = td_op_window_peek(w);
     }
-    if (!next || is_late(p, r))
+    if (!next)
         return NULL;
     if (p->measures && !is_first && next->turn != p->turn)
         return NULL;

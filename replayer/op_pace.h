@@ -24,10 +24,11 @@ struct td_op_pace {
 /* Start the clock.
  *   time_s : the time that was asked for; 0: any */
 void td_op_pace_begin(struct td_op_pace *p, double time_s);
-/* The op of the window that joins the batch. NULL: the batch ends here, or the window does. One op at least
- * is begun, however late it is. err->code is set when the recording cannot be read. */
+/* The op of the window that joins the batch. NULL: the batch ends here, or the window does. err->code is set when the recording cannot be read. */
 const struct td_op_choice *td_op_pace_next(struct td_op_pace *p, const struct td_op_run *r, struct td_op_window *w,
                                            bool is_first, struct td_error *err);
+/* Is it too late to begin an op? One op at least is begun, however late it is. */
+bool td_op_pace_is_late(struct td_op_pace *p, const struct td_op_run *r);
 void td_op_pace_ran(struct td_op_pace *p, const struct td_op_item *it);
 /* The batch was judged and written in took_ns. */
 void td_op_pace_judged(struct td_op_pace *p, struct td_op_run *r, const struct td_op_item *items, int n, int64_t took_ns);

@@ -21,7 +21,8 @@ static void give_status(struct td_op_item *it, enum td_op_status s, const char *
     snprintf(it->reason, sizeof it->reason, "%.479s", reason);
 }
 
-bool td_op_run_load(struct td_op_loader *loader, struct td_op_item *it)
+/* False: it cannot be run, and has its status. */
+static bool load_item(struct td_op_loader *loader, struct td_op_item *it)
 {
     const struct td_op_kind *kind = td_op_kind_find(it->rec.kind ? it->rec.kind : "");
     struct td_error err = {0};
@@ -36,6 +37,7 @@ bool td_op_run_load(struct td_op_loader *loader, struct td_op_item *it)
     it->loaded = !td_op_loader_get(loader, &it->rec, &it->call, &it->recorded, &it->hold, &err);
     if (!it->loaded || td_op_check(kind, &it->call, &err)) {
         give_status(it, err.code == TD_EUNSUPPORTED ? TD_OP_UNSUPPORTED : TD_OP_BROKEN, err.msg);
+        it->load_rc = err.code;
         return false;
     }
     it->without_reference = !kind->reference;
@@ -46,6 +48,16 @@ bool td_op_run_load(struct td_op_loader *loader, struct td_op_item *it)
         return false;
     }
     return true;
+}
+
+bool td_op_run_load(struct td_op_loader *loader, struct td_op_item *it)
+{
+    const int64_t began_ns = td_clock_mono_ns();
+
+    it->load_rc = TD_OK;
+    it->is_ready = load_item(loader, it);
+    it->run_ns = td_clock_mono_ns() - began_ns;
+    return it->is_ready;
 }
 
 /* Is an op not tried any more because others crashed or hung? Then text says so. TD_RUN_OK: it is
@@ -108,7 +120,7 @@ static int run_candidate(struct td_op_run *r, struct td_op_item *it, struct td_e
 
 void td_op_run_show_progress(struct td_op_run *r)
 {
-    td_progress_at(&r->progress, (r->ran + r->judged) / 2, r->now);
+    td_progress_at(&r->progress, (r->ran + atomic_load(&r->judged)) / 2, r->now);
 }
 
 /* Say what is done with the op: "timing both builds: gptq_gemm N=256 K=640 b4 g128 M=1-8". */
@@ -139,7 +151,7 @@ int td_op_run(struct td_op_run *r, struct td_op_item *it, struct td_error *err)
     int rc;
 
     show_op(r, it, r->has_baseline ? "running both builds" : "running");
-    if (!td_op_run_load(r->loader, it))
+    if (!it->is_ready)
         return TD_OK;
     rc = run_candidate(r, it, err);
     if (!rc && r->has_baseline) {
@@ -152,6 +164,6 @@ int td_op_run(struct td_op_run *r, struct td_op_item *it, struct td_error *err)
     if (it->candidate.status == TD_RUN_HUNG)
         it->aside_ns = td_clock_mono_ns() - began_ns;
     else
-        it->run_ns = td_clock_mono_ns() - began_ns - it->aside_ns;
+        it->run_ns += td_clock_mono_ns() - began_ns - it->aside_ns;
     return rc;
 }

@@ -3,6 +3,8 @@
 #ifndef TD_REPLAYER_OP_RUN_H
 #define TD_REPLAYER_OP_RUN_H
 
+#include <stdatomic.h>
+
 #include "common/progress.h"
 #include "replayer/build_pair.h"
 #include "replayer/op_item.h"
@@ -26,15 +28,15 @@ struct td_op_run {
     struct td_build_pair *builds;
     bool has_baseline;
     int hangs;                         /* of the candidate, in all groups */
-    int64_t ran, judged;               /* for the progress: an op is half done when it ran */
+    int64_t ran; atomic_llong judged;  /* for the progress: an op is half done when it ran */
     char now[160];                     /* what is being done */
     struct td_progress progress;
 };
 
 /* Load the op of it->rec, and check it. False: it can be neither run nor judged, and has its status. */
 bool td_op_run_load(struct td_op_loader *loader, struct td_op_item *it);
-/* Load an op, run it on the builds, and time it when it is due. Its status says what came of it; it->run_ns is
- * what that took, it->aside_ns what timing it, or waiting for a build that hung, took beside. Errors are those of replay
+/* Run a loaded op on the builds, and time it when it is due. Its status says what came of it; it->run_ns is
+ * what loading and running took, it->aside_ns what timing it, or waiting for a build that hung, took beside. Errors are those of replay
  * itself. */
 int td_op_run(struct td_op_run *r, struct td_op_item *it, struct td_error *err);
 void td_op_run_show_progress(struct td_op_run *r);

@@ -1,0 +1,56 @@
+/* op_batches.h - how ops go through a replay: read, run, judged, written, in batches.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ *      reader            main thread         judges                main thread
+ *   batch k + 1  --->      batch k   --->  batch k - 1   --->   written, in order
+ *
+ * While the builds run one batch, a thread reads the next, and others judge the one before. Then all wait for each
+ * other, the judged batch is written, and each batch moves on. A batch belongs to one stage at a time, and the main
+ * thread alone touches the builds, the writer and the counts; so there are no locks, and each op has the result that it
+ * has where one stage works at a time. That is so while builds are timed, while there is no plan yet, with one CPU,
+ * with less than 4 GiB of --max-memory, and for an op that is larger than a batch may be. */
+#ifndef TD_REPLAYER_OP_BATCHES_H
+#define TD_REPLAYER_OP_BATCHES_H
+
+#include <stdatomic.h>
+
+#include "format/fixture.h"
+#include "replayer/op_pace.h"
+#include "replayer/op_rows.h"
+#include "replayer/op_variety.h"
+#include "replayer/op_window.h"
+#include "replayer/ref_cache.h"
+#include "replayer/reference_choice.h"
+
+#define TD_OP_BATCH_STAGES 3
+
+/* Ops that are in the same stage. */
+struct td_op_batch {
+    struct td_op_item *item; int n;      /* loaded, or with the reason why not; item NULL before the first use */
+    int ran;                             /* of these, begun: the rest is released as if it had not been read */
+};
+
+struct td_op_batches {
+    struct td_fixture *fx; struct td_writer *w; /* these are borrowed, and set by the user */
+    struct td_op_run *run;
+    struct td_op_pace *pace;
+    struct td_op_rows *rows;
+    struct td_reference_makers *makers;
+    struct td_ref_cache *cache;
+    struct td_op_variety *variety;
+    int64_t read_ns, ran_ns, judged_ns, wrote_ns; /* how long each stage worked */
+    int64_t by_gpu;                      /* ops that were written, judged by a GPU's references */
+    /* the rest is zeroed by the user, and then the module's */
+    struct td_op_window *window;
+    struct td_op_batch batch[TD_OP_BATCH_STAGES];
+    struct td_op_item *large; bool has_large; /* an op that waits until it is alone: taken from the window, not loaded */
+    int threads;
+    atomic_bool ends;                    /* nothing more is read */
+};
+
+/* Replay the window's ops until it is at its end, until the user stops it, or the time is over (pace->late): what was run by then is
+ * judged and written. Errors are those of the replayer; of what was run, batches before the error are written. */
+int td_op_batches_replay(struct td_op_batches *b, struct td_op_window *w, struct td_error *err);
+void td_op_batches_release(struct td_op_batches *b);
+
+#endif
