@@ -40,7 +40,13 @@ static const struct td_judged_op *first_broken(const struct td_judged_ops *s)
 static void note_runs(const struct td_numerics *n, struct td_lane *lane)
 {
     const struct td_judged_group *g = n->vary_as_baseline_first;
+    char words[240];
 
+    if (n->repeats.less) {
+        td_repeats_words(&n->repeats.group[0], words, sizeof words);
+        td_lane_note(lane, TD_NOT_JUDGED, "results repeat less often than the baseline's in %zu of %zu groups (first: %s)",
+                     n->repeats.less, n->repeats.n, words);
+    }
     if (g)
         td_lane_note(lane, TD_NOT_JUDGED,
                      "%zu op%s differ%s between runs and did not in the baseline, whose %s differs in "

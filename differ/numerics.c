@@ -339,6 +339,8 @@ int td_numerics_measure(struct td_judged_ops *candidate, const struct td_judged_
     rc = td_bias_measure(candidate, policy, &n->bias, err);
     if (!rc)
         rc = td_bias_mark_unsure(candidate, &n->bias, err);
+    if (!rc)
+        rc = td_repeats_measure(candidate, policy->slices_alpha, &n->repeats, err);
     if (rc)
         return rc;
     for (i = 0; i < candidate->n; i++) {
@@ -372,5 +374,6 @@ void td_numerics_release(struct td_numerics *n)
 {
     free(n->group);
     td_bias_release(&n->bias);
+    td_repeats_release(&n->repeats);
     memset(n, 0, sizeof *n);
 }

@@ -4,6 +4,7 @@
 #define TD_DIFFER_NUMERICS_H
 
 #include "differ/bias.h"
+#include "differ/repeats.h"
 
 struct td_numerics {
     struct td_judged_group *group;
@@ -29,6 +30,7 @@ struct td_numerics {
      * is. */
     const struct td_judged_op *first_departs;
     struct td_bias bias;   /* of all ops of a kernel together */
+    struct td_repeats repeats;
     char coverage[400]; /* which shapes and classes of M were judged, in words */
 };
 

@@ -1,4 +1,4 @@
-/* report_bias.c - bias and coarseness of groups of ops in the report.
+/* report_bias.c - bias and coarseness of groups of ops in the report, and how often their results repeat.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "differ/report_bias.h"
 
@@ -49,6 +49,34 @@ void td_bias_write_json(struct td_jw *w, const struct td_bias *b)
     td_jw_arr(w, "found");
     for (i = 0; i < b->n; i++)
         write_finding(w, &b->found[i]);
+    td_jw_end(w);
+    td_jw_end(w);
+}
+
+void td_repeats_write_json(struct td_jw *w, const struct td_repeats *r)
+{
+    size_t i;
+
+    td_jw_obj(w, "repeats");
+    td_jw_i64(w, "groups", (int64_t)r->n);
+    td_jw_arr(w, "less");
+    for (i = 0; i < r->less; i++) {
+        const struct td_repeats_group *g = &r->group[i];
+
+        td_jw_obj(w, NULL);
+        td_jw_cstr(w, "kind", g->kind);
+        td_jw_cstr(w, "shape", g->shape);
+        td_jw_cstr(w, "dtype", g->dtype);
+        td_jw_cstr(w, "m_class", g->m_class < 0 ? NULL : td_m_class_name(g->m_class));
+        td_jw_i64(w, "ops", (int64_t)g->ops);
+        td_jw_i64(w, "runs", g->runs);
+        td_jw_num(w, "old_share", g->old_share);
+        td_jw_num(w, "new_share", g->new_share);
+        td_jw_num(w, "low", g->lo);
+        td_jw_num(w, "high", g->hi);
+        td_jw_num(w, "p", g->p);
+        td_jw_end(w);
+    }
     td_jw_end(w);
     td_jw_end(w);
 }

@@ -5,8 +5,11 @@
 
 #include "common/json.h"
 #include "differ/bias.h"
+#include "differ/repeats.h"
 
 /* Write the member "bias" of "ops". */
 void td_bias_write_json(struct td_jw *w, const struct td_bias *b);
+/* Write the member "repeats". */
+void td_repeats_write_json(struct td_jw *w, const struct td_repeats *r);
 
 #endif

@@ -219,6 +219,7 @@ void td_ops_write_json(struct td_jw *w, const struct td_comparison *c, const str
     else
         td_jw_null(w, "first_departs");
     td_bias_write_json(w, &n->bias);
+    td_repeats_write_json(w, &n->repeats);
     td_jw_cstr(w, "coverage", n->coverage);
     td_jw_arr(w, "groups");
     for (i = 0; i < n->n; i++)
