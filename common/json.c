@@ -76,6 +76,16 @@ size_t td_utf8_clean(const char *s, size_t n, struct td_buf *out)
     return bad;
 }
 
+/* How many bytes at the start of s[n] stand for themselves in a JSON string. */
+static size_t plain_run(const char *s, size_t n)
+{
+    size_t i;
+
+    for (i = 0; i < n && s[i] >= 0x20 && s[i] < 0x7F && s[i] != '"' && s[i] != '\\'; i++)
+        ;
+    return i;
+}
+
 /* ---- reading ------------------------------------------------------------------------------------------------------ */
 
 /* values: what becomes a node of the tree; strings: keys and texts. */
@@ -89,10 +99,13 @@ static void scan_string(struct scan *c)
     c->at++;
     while (c->at < c->n && c->s[c->at] != '"') {
         const char *p = c->s + c->at;
-        size_t left = c->n - c->at;
+        size_t left = c->n - c->at, run = plain_run(p, left);
         int len;
 
-        if (*p == '\\' && left >= 6 && !memcmp(p, "\\u0000", 6)) {
+        if (run) {
+            td_buf_add(c->out, p, run);
+            c->at += run;
+        } else if (*p == '\\' && left >= 6 && !memcmp(p, "\\u0000", 6)) {
             td_buf_adds(c->out, CODE_NUL);
             c->at += 6;
         } else if (*p == '\\' && left >= 2) {
@@ -388,16 +401,6 @@ static void put_newline(struct td_jw *w)
     td_buf_addc(w->out, '\n');
     for (i = 0; i < w->depth; i++)
         td_buf_adds(w->out, "  ");
-}
-
-/* How many bytes at the start of s[n] stand for themselves in a JSON string. */
-static size_t plain_run(const char *s, size_t n)
-{
-    size_t i;
-
-    for (i = 0; i < n && s[i] >= 0x20 && s[i] < 0x7F && s[i] != '"' && s[i] != '\\'; i++)
-        ;
-    return i;
 }
 
 static void put_string(struct td_buf *out, const char *s, size_t n)
