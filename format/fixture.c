@@ -115,7 +115,7 @@ struct td_cursor {
     enum td_stream_kind kind;
     size_t at;                 /* in frames.raw */
     bool done;
-    int64_t bad_records;
+    int64_t bad_records, lines;
 };
 
 int td_cursor_open_dir(const char *dir, enum td_stream_kind kind, struct td_cursor **out, struct td_error *err)
@@ -154,6 +154,11 @@ void td_cursor_close(struct td_cursor *c)
         return;
     td_frames_close(&c->frames);
     free(c);
+}
+
+int64_t td_cursor_lines(const struct td_cursor *c)
+{
+    return c->lines;
 }
 
 int64_t td_cursor_bad_frames(const struct td_cursor *c)
@@ -212,23 +217,45 @@ int td_cursor_wire(struct td_cursor *c, struct td_wire *out, struct td_error *er
     return 1;
 }
 
-/* Parse the next line. *start: its offset, for error messages. */
-static int next_line(struct td_cursor *c, cJSON **out, size_t *start, struct td_error *err)
+/* Find the next line, from c->at. *next: where the one after it begins. */
+static int find_line(struct td_cursor *c, size_t *n, size_t *next, struct td_error *err)
 {
-    struct td_error why = {0};
     const char *p, *nl;
-    size_t next;
     int rc = read_frame(c, err);
 
-    *out = NULL;
     if (rc != 1)
         return rc;
     if (c->kind == TD_STREAM_WIRE)
         return td_fail(err, TD_EINVAL, "%s: wire records are no JSON", c->frames.src.name);
     p = c->frames.raw.data + c->at;
     nl = memchr(p, '\n', c->frames.raw.len - c->at);
-    next = nl ? (size_t)(nl - c->frames.raw.data) + 1 : c->frames.raw.len;
-    *out = td_json_parse(p, nl ? (size_t)(nl - p) : c->frames.raw.len - c->at, &why);
+    *n = nl ? (size_t)(nl - p) : c->frames.raw.len - c->at;
+    *next = c->at + *n + (nl != NULL);
+    c->lines++;
+    return 1;
+}
+
+int td_cursor_skip(struct td_cursor *c, struct td_error *err)
+{
+    size_t n, next = 0;
+    int rc = find_line(c, &n, &next, err);
+
+    if (rc == 1)
+        c->at = next;
+    return rc;
+}
+
+/* Parse the next line. *start: its offset, for error messages. */
+static int next_line(struct td_cursor *c, cJSON **out, size_t *start, struct td_error *err)
+{
+    struct td_error why = {0};
+    size_t n = 0, next = 0;
+    int rc = find_line(c, &n, &next, err);
+
+    *out = NULL;
+    if (rc != 1)
+        return rc;
+    *out = td_json_parse(c->frames.raw.data + c->at, n, &why);
     if (!*out) {
         td_fail(err, why.code, "%s", why.msg);
         return bad_record(c, next, why.code, err);

@@ -104,6 +104,11 @@ int td_cursor_step(struct td_cursor *c, struct td_step *out, struct td_error *er
 int td_cursor_op(struct td_cursor *c, struct td_op *out, struct td_error *err);
 int td_cursor_json(struct td_cursor *c, cJSON **out,
                    struct td_error *err); /* any JSONL stream, raw; caller deletes */
+/* Pass over a line without reading it. 1, 0, < 0 as above; a bad frame is skipped and counted. */
+int td_cursor_skip(struct td_cursor *c, struct td_error *err);
+/* How many lines were read or passed over, those that could not be read included. The same lines have the same
+ * numbers with every cursor. */
+int64_t td_cursor_lines(const struct td_cursor *c);
 int64_t td_cursor_bad_frames(const struct td_cursor *c);
 
 /* Convenience for tools that need all of it: an array owned by the caller. Corrupt frames are skipped, counted in *bad. */

@@ -275,6 +275,7 @@ int td_op_list_scan(struct td_fixture *fx, const struct td_replay_options *opt, 
         }
         if (scan_op(l, &op, opt, err))
             break;
+        l->items[l->n - 1].line = (uint32_t)(td_cursor_lines(c) - 1);
     }
     td_op_release(&op);
     l->bad_frames = td_cursor_bad_frames(c);

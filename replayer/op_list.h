@@ -35,6 +35,7 @@ struct td_op_choice {
     int32_t turn;        /* the same, counting only those that were chosen; -1: it was not */
     bool matches;        /* the filter and the shard: it could be chosen */
     bool chosen, done;   /* done: replayed already, to find out what ops take */
+    uint32_t line;       /* of ops.jsonl.zst, from 0 (td_cursor_lines) */
 };
 
 struct td_op_list {

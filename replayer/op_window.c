@@ -41,33 +41,44 @@ static bool can_read_on(int rc)
     return rc == TD_ECORRUPT || rc == TD_ETRUNCATED || rc == TD_ELIMIT;
 }
 
-/* Read the records of the ops from w->first to w->end. Those of corrupt frames were left out when the list
- * was made, so that the n-th op that can be read is the n-th of the list. */
+/* Pass over lines up to the one that is wanted, which is then next. False: a line there, or a frame, cannot be
+ * read any more, or they end. */
+static bool go_to_line(struct td_cursor *c, int64_t line, struct td_error *bad)
+{
+    int rc = 1;
+
+    while (td_cursor_lines(c) < line && rc) {
+        rc = td_cursor_skip(c, bad);
+        if (rc < 0 && !can_read_on(rc))
+            return false;
+        if (rc < 0)
+            td_error_clear(bad); /* a bad frame, as when the list was made */
+    }
+    return td_cursor_lines(c) == line;
+}
+
+/* Read the records of the ops from w->first to w->end. */
 static int read_records(struct td_op_window *w, struct td_error *err)
 {
-    size_t i = 0, left = w->end - w->first;
+    size_t i, left = w->end - w->first;
     struct td_cursor *c = NULL;
-    struct td_op op = {0};
     struct td_error bad = {0};
     int rc = td_cursor_open(w->fx, TD_STREAM_OPS, &c, err);
 
     if (rc)
         return rc;
-    while (left && i < w->list->n && (rc = td_cursor_op(c, &op, &bad)) != 0) {
-        if (rc < 0 && !can_read_on(rc))
-            break;
-        if (rc < 0) {
-            td_error_clear(&bad);
+    for (i = 0; left && i < w->list->n; i++) {
+        if (w->slot[i] < 0)
             continue;
-        }
-        if (w->slot[i] >= 0) {
-            w->rec[w->slot[i]] = op;
-            memset(&op, 0, sizeof op);
-            left--;
-        }
-        i++;
+        if (!go_to_line(c, w->list->items[i].line, &bad))
+            break;
+        while ((rc = td_cursor_op(c, &w->rec[w->slot[i]], &bad)) < 0 && can_read_on(rc) &&
+               td_cursor_lines(c) == w->list->items[i].line)
+            td_error_clear(&bad); /* a bad frame before it */
+        if (rc != 1)
+            break;
+        left--;
     }
-    td_op_release(&op);
     td_cursor_close(c);
     if (!left)
         return TD_OK;
