@@ -118,12 +118,28 @@ static void sim_op_init(struct sim_op *op, const struct sim_layer *w, int m)
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-enum sim_adds { SIM_F32, SIM_F32_BACKWARDS, SIM_F32_PAIRS, SIM_F32_CUT, SIM_SPLIT_K, SIM_HALVES, SIM_N_ADDS };
+/* 8 lanes, 16 lanes: sums of every 8th or 16th chunk, as a vector of AVX2 or AVX-512 holds them, then a tree. */
+enum sim_adds {
+    SIM_F32, SIM_F32_BACKWARDS, SIM_F32_PAIRS, SIM_F32_8_LANES, SIM_F32_16_LANES, SIM_F32_CUT, SIM_SPLIT_K, SIM_HALVES, SIM_N_ADDS
+};
 enum sim_bug {
     SIM_RIGHT, SIM_COLUMN_4TH, SIM_HALF_UNIT_16TH, SIM_UNIT_16TH, SIM_4_UNITS_64TH, SIM_UP_8TH, SIM_K_SLICE,
     SIM_LAST_TILE, SIM_ROWS_EVEN, SIM_FAR_OFF, SIM_N_BUGS
 };
 struct sim_kernel { enum sim_adds adds; enum sim_weights weights; enum sim_bug bug; };
+
+static double sim_add_lanes(const double part[SIM_CHUNKS], int lanes)
+{
+    float lane[SIM_CHUNKS] = {0};
+    int c;
+
+    for (c = 0; c < SIM_CHUNKS; c++)
+        lane[c % lanes] += (float)part[c];
+    for (; lanes > 1; lanes /= 2)
+        for (c = 0; c < lanes / 2; c++)
+            lane[c] += lane[c + lanes / 2];
+    return (double)lane[0];
+}
 
 static float sim_cut(double v) /* to a float, towards 0 */
 {
@@ -137,6 +153,8 @@ static double sim_add(enum sim_adds how, const double part[SIM_CHUNKS])
     int order[SIM_CHUNKS], c, other, tmp;
     float sum = 0, four[4] = {0};
 
+    if (how == SIM_F32_8_LANES || how == SIM_F32_16_LANES)
+        return sim_add_lanes(part, how == SIM_F32_8_LANES ? 8 : 16);
     for (c = 0; c < SIM_CHUNKS; c++)
         order[c] = how == SIM_F32_BACKWARDS ? SIM_CHUNKS - 1 - c : c;
     for (c = SIM_CHUNKS - 1; c > 0 && how == SIM_HALVES; c--) {

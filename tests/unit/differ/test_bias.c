@@ -127,6 +127,7 @@ static void right_kernels_never_alarm(void **state)
 {
     static const struct sim_kernel RIGHT[] = {
         {SIM_F32, SIM_EXACT, SIM_RIGHT}, {SIM_F32_BACKWARDS, SIM_EXACT, SIM_RIGHT}, {SIM_F32_PAIRS, SIM_EXACT, SIM_RIGHT},
+        {SIM_F32_8_LANES, SIM_EXACT, SIM_RIGHT}, {SIM_F32_16_LANES, SIM_EXACT, SIM_RIGHT},
         {SIM_F32_CUT, SIM_EXACT, SIM_RIGHT}, {SIM_SPLIT_K, SIM_EXACT, SIM_RIGHT}, {SIM_HALVES, SIM_EXACT, SIM_RIGHT},
         {SIM_F32, SIM_F16_WEIGHTS, SIM_RIGHT}};
     const size_t kinds = sizeof RIGHT / sizeof *RIGHT;
