@@ -31,13 +31,14 @@ CUDA ?= auto
 HIP  ?= auto
 PCAP ?= auto
 # Asked for with 1, what is not there is an error, never a silent skip.
-$(if $(filter 1,$(PCAP)),$(error PCAP=1: this version has no PCAP front end yet; see docs/limits.md))
 has = $(if $(filter 0,$($(1))),,$(shell command -v $(2) 2>/dev/null))
 HAVE_NVCC  := $(call has,CUDA,$(NVCC))
 HAVE_HIPCC := $(call has,HIP,$(HIPCC))
+HAVE_PCAP  := $(if $(filter 0,$(PCAP)),,$(shell echo '\#include <pcap/pcap.h>' | $(CC) -E - >/dev/null 2>&1 && echo 1))
+$(if $(filter 1,$(PCAP)),$(if $(HAVE_PCAP),,$(error PCAP=1: there is no pcap/pcap.h; apt-get install libpcap-dev)))
 $(if $(filter 1,$(CUDA)),$(if $(HAVE_NVCC),,$(error CUDA=1: there is no $(NVCC); install the CUDA toolkit, or name its nvcc: NVCC=/path/nvcc)))
 $(if $(filter 1,$(HIP)),$(if $(HAVE_HIPCC),,$(error HIP=1: there is no $(HIPCC); apt-get install hipcc, or name it: HIPCC=/path/hipcc)))
-FEATURES := zstd on, curl on, san $(if $(SAN),$(SAN),OFF), cuda $(if $(HAVE_NVCC),on,OFF), hip $(if $(HAVE_HIPCC),on,OFF), pcap OFF
+FEATURES := zstd on, curl on, san $(if $(SAN),$(SAN),OFF), cuda $(if $(HAVE_NVCC),on,OFF), hip $(if $(HAVE_HIPCC),on,OFF), pcap $(if $(HAVE_PCAP),on,OFF)
 
 CPPFLAGS += -I. -D_GNU_SOURCE -DTD_VERSION='"$(VERSION)"' -DTD_FEATURES='"$(FEATURES)"'
 CFLAGS   ?= -O2 -g
@@ -45,10 +46,10 @@ WARN     := -Wall -Wextra -Wstrict-prototypes -Wmissing-prototypes -Wshadow -Wvl
 TD_CFLAGS := -std=c17 -fPIC -pthread -ffp-contract=off -fno-strict-aliasing $(WARN) $(if $(findstring fuzzer,$(SAN)),-DTD_LIBFUZZER) \
              $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
 TD_LDFLAGS := -pthread -Wl,--as-needed $(if $(SAN),-fsanitize=$(SAN))
-LDLIBS   := -lcurl -lzstd -lcjson -lxxhash -llz4 -lm -ldl
+LDLIBS   := -lcurl -lzstd -lcjson -lxxhash -llz4 $(if $(HAVE_PCAP),-lpcap) -lm -ldl
 
 # ---- what is built from what: a folder is a library or a program; adding a file to a folder is enough --------------
-LIB_DIRS  := common report format wire model model/identify
+LIB_DIRS  := common report format wire wire/capture model model/identify
 PROGRAMS  := tapedeck record replay replay-child differ gate fixture demo-server
 SRC_tapedeck    := $(wildcard driver/*.c)
 SRC_record      := $(wildcard recorder/*.c recorder/tap_client/*.c)
@@ -99,6 +100,7 @@ clean: ## remove what was built
 # The tap: exceptions of the server pass through its frames.
 ISA = $(if $(findstring recorder/tap/,$(1)),-fexceptions) $(if $(findstring _ref.c,$(1))$(findstring judge_slices.c,$(1))$(findstring judge_row.c,$(1)),-O3) $(if $(findstring product_ref.c,$(1)),-ffp-contract=fast) $(if $(findstring _avx2,$(1)),-mavx2 -mfma -mf16c)$(if $(findstring _avx512,$(1)),-mavx512f -mavx512bw -mavx512vl -mavx2 -mfma -mf16c)
 
+$(O)/wire/capture/packets.o: CPPFLAGS += $(if $(HAVE_PCAP),-DTD_HAVE_PCAP)
 $(O)/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
@@ -171,7 +173,7 @@ $(LIB)/td_kernels.simt.so: $(call simt_obj,$(CU_SRCS)) $(SIMT_SO_OBJS)
 -include demo/bugs/bugs.mk
 
 # ---- dependencies --------------------------------------------------------------------------------------------------
-DEB := gcc g++ make pkg-config libc6-dev libcurl4-openssl-dev libzstd-dev libcjson-dev libxxhash-dev liblz4-dev libmicrohttpd-dev \
+DEB := gcc g++ make pkg-config libc6-dev libcurl4-openssl-dev libzstd-dev libcjson-dev libxxhash-dev liblz4-dev libmicrohttpd-dev libpcap-dev \
        libcmocka-dev python3 python3-venv python3-numpy python3-zstandard python3-xxhash zstd wamerican clang ca-certificates \
        cmark-gfm python3-jsonschema
 # The GPU kernels for AMD and what their tests compare with: 66 MB. HIP=0 leaves them out; `make check` then names what it skips.

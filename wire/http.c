@@ -147,7 +147,7 @@ static void end_of_headers(struct td_http *h)
         h->status = 0;
         h->content_length = -1;
         h->chunked = false;
-    } else if (!h->request && td_http_is_bodiless(h->status)) {
+    } else if (!h->request && (h->head || td_http_is_bodiless(h->status))) {
         h->state = TD_HTTP_DONE;
     } else if (h->chunked) {
         h->state = TD_HTTP_CHUNK_SIZE;

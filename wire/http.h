@@ -21,6 +21,7 @@ enum td_http_state {
 struct td_http {
     enum td_http_state state;
     bool request;                 /* parse a request line instead of a status line */
+    bool head;                    /* responses: to HEAD, so without a body; the caller sets it */
     int status;                   /* responses: 0 until known; 1xx but 101 are skipped */
     char method[24], path[512];   /* requests */
     char content_type[128], location[256], encoding[32];

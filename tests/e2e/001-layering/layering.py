@@ -14,6 +14,7 @@ common:
 common/desc:
 format: common common/desc
 wire: common format
+wire/capture: common format wire
 model: common
 model/identify: common common/desc format model
 kernels:
@@ -38,7 +39,7 @@ recorder/tap/gpu: recorder/tap/core kernels kernels/abi kernels/adapters
 recorder/tap/cuda: recorder/tap/core recorder/tap/gpu kernels kernels/abi kernels/adapters
 recorder/tap/hip: recorder/tap/core recorder/tap/cuda recorder/tap/gpu kernels kernels/abi kernels/adapters kernels/gpucode
 recorder/tap_client: common common/desc format model model/identify recorder/tap/core kernels/gpucode
-recorder: common format wire model kernels/adapters recorder/tap_client
+recorder: common format wire wire/capture model kernels/adapters recorder/tap_client
 replayer: common common/desc format wire model kernels kernels/adapters kernels/gpucode kernels/ops kernels/providers kernels/reference
 report: common
 differ: common common/desc report format wire

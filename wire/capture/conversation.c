@@ -1,0 +1,427 @@
+/* conversation.c - requests and answers of one connection.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "wire/capture/conversation.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/json.h"
+#include "wire/http.h"
+
+/* A part of a request, as it came. */
+struct piece { int64_t t_ns; size_t len; };
+
+struct pending {                  /* a request that waits for its answer, or for the end of it */
+    struct pending *next;
+    uint32_t stream;
+    bool kept, head;              /* head: its answer has no body */
+    const char *spoiled;          /* why it is cut whatever its answer is; NULL: it is not */
+};
+
+struct td_conversation {
+    struct td_conversations *all;
+    bool no_http;                 /* it speaks something else */
+    bool begun;                   /* a message was read */
+    bool client_lost, server_lost; /* wait for a segment with which a message begins */
+    /* the request that comes in */
+    bool in_request;
+    struct td_http request;
+    struct td_buf whole;
+    struct piece *piece; size_t n_pieces, cap_pieces;
+    /* those that wait */
+    struct pending *first, *last;
+    size_t n_pending;
+    /* the answer to the first of them */
+    bool in_answer;
+    struct td_http answer;
+};
+
+static void no_body(void *arg, const char *bytes, size_t n)
+{
+    (void)arg, (void)bytes, (void)n;
+}
+
+/* ---- records --------------------------------------------------------------------------------- */
+
+static void put(struct td_conversations *all, uint32_t stream, int64_t t_ns, enum td_wire_dir dir,
+                const void *data, size_t n)
+{
+    const struct td_wire rec = {.t_ns = t_ns, .stream = stream, .dir = dir, .data = data, .len = n};
+
+    all->sink(all->sink_arg, &rec);
+}
+
+static void put_note(struct td_conversations *all, uint32_t stream, int64_t t_ns, struct td_buf *b)
+{
+    put(all, stream, t_ns, TD_WIRE_NOTE, td_buf_str(b), b->len);
+    td_buf_release(b);
+}
+
+static void note_open(struct td_conversations *all, uint32_t stream, int64_t t_ns, const struct td_http *request,
+                      const struct td_conversation_name *name)
+{
+    struct td_buf b = TD_BUF_INIT(1 << 16);
+    struct td_jw w;
+
+    td_jw_init(&w, &b, false);
+    td_jw_obj(&w, NULL);
+    td_jw_obj(&w, "open");
+    td_jw_cstr(&w, "prompt_id", name->prompt_id);
+    td_jw_cstr(&w, "category", "captured");
+    td_jw_i64(&w, "repeat", name->repeat);
+    td_jw_i64(&w, "concurrency", all->in_flight);
+    td_jw_cstr(&w, "phase", "timed");
+    td_jw_cstr(&w, "api", all->api);
+    td_jw_cstr(&w, "method", request->method);
+    td_jw_cstr(&w, "path", request->path);
+    td_jw_end(&w);
+    td_jw_end(&w);
+    put_note(all, stream, t_ns, &b);
+}
+
+static void note_close(struct td_conversations *all, uint32_t stream, int64_t t_ns, const char *kind, const char *why)
+{
+    struct td_buf b = TD_BUF_INIT(1 << 16);
+    struct td_jw w;
+
+    td_jw_init(&w, &b, false);
+    td_jw_obj(&w, NULL);
+    td_jw_obj(&w, "close");
+    td_jw_bool(&w, "ok", !kind);
+    if (kind) {
+        td_jw_cstr(&w, "kind", kind);
+        td_jw_cstr(&w, "error", why);
+    }
+    td_jw_end(&w);
+    td_jw_end(&w);
+    put_note(all, stream, t_ns, &b);
+}
+
+/* ---- exchanges ------------------------------------------------------------------------------- */
+
+/* The first request that waits is done with. kind NULL: its answer is whole. */
+static void close_first(struct td_conversation *c, int64_t t_ns, const char *kind, const char *why)
+{
+    struct pending *p = c->first;
+
+    if (p->spoiled) {
+        kind = "cut";
+        why = p->spoiled;
+    }
+    if (p->kept) {
+        note_close(c->all, p->stream, t_ns, kind, why);
+        c->all->counts.cut += kind != NULL;
+        c->all->in_flight--;
+    }
+    c->first = p->next;
+    c->last = c->first ? c->last : NULL;
+    c->n_pending--;
+    free(p);
+    if (c->in_answer)
+        td_http_release(&c->answer);
+    c->in_answer = false;
+}
+
+static void close_all(struct td_conversation *c, int64_t t_ns, const char *why)
+{
+    while (c->first)
+        close_first(c, t_ns, "cut", why);
+}
+
+static void forget_request(struct td_conversation *c)
+{
+    if (c->in_request)
+        td_http_release(&c->request);
+    c->in_request = false;
+    c->all->held_bytes -= (int64_t)c->whole.len;
+    td_buf_release(&c->whole);
+    c->n_pieces = 0;
+}
+
+/* Where the body of a whole request begins. */
+static size_t body_of(const struct td_buf *whole)
+{
+    const char *end = memmem(td_buf_str(whole), whole->len, "\r\n\r\n", 4), *bare;
+
+    if (end)
+        return (size_t)(end + 4 - whole->data);
+    bare = memmem(td_buf_str(whole), whole->len, "\n\n", 2);
+    return bare ? (size_t)(bare + 2 - whole->data) : whole->len;
+}
+
+/* Write down what was sent, with the times at which it went by. */
+static void put_request(struct td_conversation *c, struct pending *p, const struct td_conversation_name *name)
+{
+    size_t at = 0, i;
+
+    p->stream = c->all->next_stream++;
+    c->all->in_flight++;
+    c->all->counts.exchanges++;
+    c->all->counts.bytes_kept += (int64_t)c->whole.len;
+    note_open(c->all, p->stream, c->piece[0].t_ns, &c->request, name);
+    for (i = 0; i < c->n_pieces; at += c->piece[i++].len)
+        put(c->all, p->stream, c->piece[i].t_ns, TD_WIRE_SENT, c->whole.data + at, c->piece[i].len);
+}
+
+/* The request is complete, or as complete as it gets: it waits for its answer from now on.
+ *   spoiled : why it is not whole; NULL: it is */
+static void end_request(struct td_conversation *c, int64_t t_ns, const char *spoiled)
+{
+    struct td_conversations *all = c->all;
+    struct pending *p = calloc(1, sizeof *p);
+    struct td_conversation_name name = {"", 0};
+
+    if (!p) {
+        all->counts.bytes_skipped += (int64_t)c->whole.len;
+        forget_request(c);
+        close_all(c, t_ns, "no memory was left for its connection");
+        c->client_lost = c->server_lost = true;
+        return;
+    }
+    *p = (struct pending){.head = strcmp(c->request.method, "HEAD") == 0, .spoiled = spoiled};
+    p->kept = c->n_pieces && all->wants(all->wants_arg, c->request.method, c->request.path, td_buf_str(&c->whole),
+                                        c->whole.len, body_of(&c->whole), &name);
+    if (p->kept) {
+        put_request(c, p, &name);
+    } else {
+        all->counts.other_requests++;
+        all->counts.bytes_other += (int64_t)c->whole.len;
+    }
+    *(c->last ? &c->last->next : &c->first) = p;
+    c->last = p;
+    forget_request(c);
+    if (++c->n_pending > TD_CONVERSATION_MAX_PENDING) {
+        close_all(c, t_ns, "too many requests waited for answers on its connection");
+        c->server_lost = true;
+    }
+}
+
+/* ---- what a message begins with -------------------------------------------------------------- */
+
+/* Are these the first bytes of the text, or is the text the first of these? */
+static bool begins(const uint8_t *data, size_t n, const char *text)
+{
+    const size_t k = strlen(text);
+
+    return memcmp(data, text, n < k ? n : k) == 0;
+}
+
+bool td_conversation_is_request(const uint8_t *data, size_t n)
+{
+    static const char *const METHODS[] = {"POST ", "GET ", "HEAD ", "PUT ", "DELETE ", "OPTIONS ", "PATCH "};
+    size_t i;
+
+    for (i = 0; i < sizeof METHODS / sizeof *METHODS; i++)
+        if (begins(data, n, METHODS[i]))
+            return true;
+    return false;
+}
+
+static bool is_tls(const uint8_t *data, size_t n)
+{
+    return data[0] == 22 && (n < 2 || data[1] == 3); /* a handshake of SSL 3 or any TLS, RFC 8446, 5.1 */
+}
+
+/* A connection on which nothing was read so far does not begin with a request. */
+static void give_up(struct td_conversation *c, const uint8_t *data, size_t n)
+{
+    struct td_conversation_counts *counts = &c->all->counts;
+
+    c->no_http = true;
+    if (is_tls(data, n))
+        counts->connections_tls++;
+    else if (n >= 4 && begins(data, n, "PRI * HTTP/2.0"))
+        counts->connections_http2++;
+    else
+        counts->connections_other++;
+}
+
+/* ---- the client's bytes ---------------------------------------------------------------------- */
+
+/* Does a request begin here? Else its bytes are counted. */
+static bool begin_request(struct td_conversation *c, const uint8_t *data, size_t n)
+{
+    if (!td_conversation_is_request(data, n)) {
+        if (!c->begun && !c->client_lost)
+            give_up(c, data, n);
+        c->client_lost = true;
+        *(c->no_http ? &c->all->counts.bytes_no_http : &c->all->counts.bytes_skipped) += (int64_t)n;
+        return false;
+    }
+    td_http_init(&c->request, true, no_body, NULL);
+    td_buf_init(&c->whole, TD_CONVERSATION_MAX_REQUEST);
+    c->in_request = c->begun = true;
+    c->all->counts.requests++;
+    return true;
+}
+
+/* Keep bytes of a request until it is complete. False: there is no room. */
+static bool hold_piece(struct td_conversation *c, int64_t t_ns, const uint8_t *data, size_t n)
+{
+    if (c->all->held_bytes + (int64_t)n > c->all->max_held_bytes ||
+        td_array_grow(&c->piece, c->n_pieces, &c->cap_pieces, sizeof *c->piece, 1 << 20) ||
+        td_buf_add(&c->whole, data, n))
+        return false;
+    c->piece[c->n_pieces++] = (struct piece){t_ns, n};
+    c->all->held_bytes += (int64_t)n;
+    return true;
+}
+
+/* Read a part of a request. Returns how many of the bytes belong to it. */
+static size_t read_request(struct td_conversation *c, int64_t t_ns, const uint8_t *data, size_t n)
+{
+    size_t used;
+
+    td_http_feed(&c->request, (const char *)data, n);
+    used = n - (size_t)c->request.excess;
+    if (!hold_piece(c, t_ns, data, used)) {
+        c->all->counts.bytes_skipped += (int64_t)used;
+        end_request(c, t_ns, "its request is larger than what is kept in memory (--max-memory)");
+        c->client_lost = true;
+    } else if (c->request.state == TD_HTTP_BAD) {
+        end_request(c, t_ns, "its request is no HTTP/1.1");
+        c->client_lost = true;
+    } else if (c->request.state == TD_HTTP_DONE) {
+        end_request(c, t_ns, c->client_lost && c->first ? "a request before it on its connection was lost" : NULL);
+        c->client_lost = false;
+    }
+    return used;
+}
+
+static void read_client(struct td_conversation *c, int64_t t_ns, const uint8_t *data, size_t n)
+{
+    size_t used;
+
+    while (n && !c->in_request && (*data == '\r' || *data == '\n')) { /* allowed between requests */
+        c->all->counts.bytes_other++;
+        data++;
+        n--;
+    }
+    for (; n; data += used, n -= used) {
+        if (!c->in_request && !begin_request(c, data, n))
+            return;
+        used = read_request(c, t_ns, data, n);
+    }
+}
+
+/* ---- the server's bytes ---------------------------------------------------------------------- */
+
+/* Does the answer to the first that waits begin here? Else the bytes are counted. */
+static bool begin_answer(struct td_conversation *c, int64_t t_ns, const uint8_t *data, size_t n)
+{
+    const bool begins_here = begins(data, n, "HTTP/1.");
+
+    if (begins_here && !c->first && c->in_request) /* it is answered before it is complete */
+        end_request(c, t_ns, NULL);
+    if (!begins_here || !c->first) {
+        c->server_lost = true;
+        c->all->counts.bytes_skipped += (int64_t)n;
+        return false;
+    }
+    while (c->server_lost && c->n_pending > 1) /* nobody knows whose answers were lost */
+        close_first(c, t_ns, "cut", "the capture lost its answer, or the one to a request after it");
+    c->server_lost = false;
+    td_http_init(&c->answer, false, no_body, NULL);
+    c->answer.head = c->first->head;
+    c->in_answer = c->begun = true;
+    return true;
+}
+
+/* Read a part of an answer. Returns how many of the bytes belong to it. */
+static size_t read_answer(struct td_conversation *c, int64_t t_ns, const uint8_t *data, size_t n)
+{
+    const bool kept = c->first->kept;
+    size_t used;
+
+    td_http_feed(&c->answer, (const char *)data, n);
+    used = n - (size_t)c->answer.excess;
+    *(kept ? &c->all->counts.bytes_kept : &c->all->counts.bytes_other) += (int64_t)used;
+    if (kept && used)
+        put(c->all, c->first->stream, t_ns, TD_WIRE_RECEIVED, data, used);
+    if (c->answer.state == TD_HTTP_BAD) {
+        close_first(c, t_ns, "parse", c->answer.bad);
+        c->server_lost = true;
+    } else if (c->answer.state == TD_HTTP_DONE) {
+        close_first(c, t_ns, NULL, NULL);
+    }
+    return used;
+}
+
+static void read_server(struct td_conversation *c, int64_t t_ns, const uint8_t *data, size_t n)
+{
+    size_t used;
+
+    for (; n; data += used, n -= used) {
+        if (!c->in_answer && !begin_answer(c, t_ns, data, n))
+            return;
+        used = read_answer(c, t_ns, data, n);
+    }
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+struct td_conversation *td_conversation_new(struct td_conversations *all, bool midway)
+{
+    struct td_conversation *c = calloc(1, sizeof *c);
+
+    if (c) {
+        c->all = all;
+        c->client_lost = c->server_lost = midway;
+    }
+    return c;
+}
+
+void td_conversation_free(struct td_conversation *c)
+{
+    if (!c)
+        return;
+    td_conversation_end(c, 0, "its connection was dropped");
+    free(c->piece);
+    free(c);
+}
+
+void td_conversation_bytes(struct td_conversation *c, bool from_client, int64_t t_ns, const uint8_t *data, size_t n)
+{
+    if (c->no_http)
+        c->all->counts.bytes_no_http += (int64_t)n;
+    else if (from_client)
+        read_client(c, t_ns, data, n);
+    else
+        read_server(c, t_ns, data, n);
+}
+
+void td_conversation_gap(struct td_conversation *c, bool from_client, int64_t t_ns, enum td_gap_cause cause)
+{
+    const char *what = cause == TD_GAP_SNAP ? "cut by the capture's snap length (tcpdump -s 0)" : "lost by the capture";
+    char why[160];
+
+    if (from_client) {
+        c->client_lost = true;
+        if (c->in_request)
+            end_request(c, t_ns, cause == TD_GAP_SNAP ? "its request was cut by the capture's snap length (tcpdump -s 0)"
+                                                      : "a part of its request was lost by the capture");
+        return;
+    }
+    snprintf(why, sizeof why, "a part of its answer was %s", what);
+    c->server_lost = true;
+    if (c->in_answer)
+        close_first(c, t_ns, "cut", why);
+}
+
+void td_conversation_server_closed(struct td_conversation *c, int64_t t_ns)
+{
+    if (c->in_answer && td_http_complete(&c->answer, true))
+        close_first(c, t_ns, NULL, NULL);
+    else if (c->in_answer)
+        close_first(c, t_ns, "cut", "the server closed the connection in mid-answer");
+    close_all(c, t_ns, "the server closed the connection without an answer");
+}
+
+void td_conversation_end(struct td_conversation *c, int64_t t_ns, const char *why)
+{
+    if (c->in_request)
+        end_request(c, t_ns, why);
+    close_all(c, t_ns, why);
+}

@@ -1,0 +1,64 @@
+/* conversation.h - requests and answers of one HTTP/1.1 connection, as records of the wire log.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Both directions come in as bytes in order, with gaps. Each request becomes a stream of its own, as
+ * wire/client.h makes them: the note "open", what was sent, what was received, the note "close". Answers
+ * come in the order of the requests (RFC 9112, 9.3.2), so several may wait for theirs. An exchange that
+ * is not there from its first to its last byte is closed as "cut", with the reason; what comes behind it
+ * on its connection is found again at the next message that begins with a segment. */
+#ifndef TD_WIRE_CAPTURE_CONVERSATION_H
+#define TD_WIRE_CAPTURE_CONVERSATION_H
+
+#include "format/records.h"
+#include "wire/capture/reassembly.h"
+
+#define TD_CONVERSATION_MAX_PENDING 256           /* requests of one connection that wait for answers */
+#define TD_CONVERSATION_MAX_REQUEST ((size_t)64 << 20) /* bytes of a request, its head included */
+
+struct td_conversation_counts {
+    int64_t requests;             /* begun */
+    int64_t other_requests;       /* of these: of paths that are not asked for, or left out by a limit */
+    int64_t exchanges, cut;       /* emitted; of these, not whole */
+    int64_t bytes_kept;           /* of exchanges, both directions */
+    int64_t bytes_other;          /* of other requests and their answers */
+    int64_t bytes_skipped;        /* that belong to no message that was seen from its beginning */
+    int64_t bytes_no_http;        /* of connections that do not speak HTTP/1.1 */
+    int64_t connections_tls, connections_http2, connections_other;
+};
+
+/* With these a prompt is found again: as the name and the repeat of a suite's. */
+struct td_conversation_name { char prompt_id[64]; int32_t repeat; };
+
+/* Is this request to be kept? Then fill in its name.
+ *   whole, n : the request's bytes; its body begins at `body` */
+typedef bool td_conversation_wants_fn(void *arg, const char *method, const char *path, const char *whole, size_t n,
+                                      size_t body, struct td_conversation_name *name);
+
+/* What all conversations of a capture share. */
+struct td_conversations {
+    td_conversation_wants_fn *wants; void *wants_arg;
+    void (*sink)(void *arg, const struct td_wire *rec); void *sink_arg;
+    const char *api;              /* of the server, for the note */
+    uint32_t next_stream;
+    int64_t in_flight;            /* exchanges that are open */
+    int64_t held_bytes, max_held_bytes; /* of requests that are not complete yet */
+    struct td_conversation_counts counts;
+};
+
+struct td_conversation;
+/* NULL: out of memory.
+ *   midway : it began before the capture, so its first bytes are not where a message begins */
+struct td_conversation *td_conversation_new(struct td_conversations *all, bool midway);
+void td_conversation_free(struct td_conversation *c);
+/* Do these bytes begin like a request? At least one. */
+bool td_conversation_is_request(const uint8_t *data, size_t n);
+void td_conversation_bytes(struct td_conversation *c, bool from_client, int64_t t_ns, const uint8_t *data, size_t n);
+/* Bytes of this direction are missing here. */
+void td_conversation_gap(struct td_conversation *c, bool from_client, int64_t t_ns, enum td_gap_cause cause);
+/* The server closed its direction in order: that ends an answer without a length. */
+void td_conversation_server_closed(struct td_conversation *c, int64_t t_ns);
+/* Nothing more comes. Exchanges that are open are cut.
+ *   why : a sentence without a full stop, "the capture ended in mid-answer"; it must outlive the call */
+void td_conversation_end(struct td_conversation *c, int64_t t_ns, const char *why);
+
+#endif

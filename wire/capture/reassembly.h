@@ -1,0 +1,58 @@
+/* reassembly.h - put the bytes of one direction of a TCP connection in order.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Segments may come out of order, twice, overlapping, or not at all. Bytes are handed on in order, with
+ * the time at which they were all there: that is when the receiver could read them. What the capture
+ * lost is a gap. A hole becomes one where the receiver acknowledged its bytes a while ago, where too much
+ * waits behind it, or at the end. Of two segments that disagree the first one counts. */
+#ifndef TD_WIRE_CAPTURE_REASSEMBLY_H
+#define TD_WIRE_CAPTURE_REASSEMBLY_H
+
+#include "wire/capture/packet.h"
+
+#define TD_REASSEMBLY_MAX_HELD ((size_t)8 << 20)   /* bytes that wait behind a hole */
+#define TD_REASSEMBLY_PATIENCE_NS 200000000        /* a hole whose bytes were acknowledged, in the capture's time */
+
+enum td_gap_cause { TD_GAP_LOST, TD_GAP_SNAP };
+
+struct td_reassembly_counts {
+    int64_t bytes;                /* handed on */
+    int64_t repeated;             /* bytes that were there already */
+    int64_t differing;            /* segments that disagree with those before them */
+    int64_t lost, snapped;        /* bytes of gaps, by cause */
+    int64_t no_room;              /* of lost: bytes that came, and found no memory */
+};
+
+struct td_reassembly_sink {
+    void *arg;
+    void (*bytes)(void *arg, int64_t t_ns, const uint8_t *data, size_t n);
+    void (*gap)(void *arg, int64_t t_ns, uint64_t n, enum td_gap_cause cause);
+};
+
+struct td_reassembly {            /* zeroed: nothing has come */
+    bool begun;
+    uint32_t next;                /* sequence number of the next byte */
+    uint32_t acked; bool has_ack; /* by the receiver */
+    bool has_end; uint32_t end;   /* sequence number of FIN */
+    int64_t last_ns;              /* of what was handed on last */
+    struct td_held *held;         /* by sequence number */
+    size_t held_bytes;
+};
+
+/* A connection is opened: its first byte has the number behind that of SYN. */
+void td_reassembly_begin(struct td_reassembly *r, uint32_t first);
+/* A segment. Without td_reassembly_begin() the first one that has data begins. */
+void td_reassembly_add(struct td_reassembly *r, const struct td_segment *s, const struct td_reassembly_sink *sink,
+                       struct td_reassembly_counts *counts);
+/* The receiver acknowledged all bytes before `ack`.
+ *   answers : it sent data with that, so it had them before */
+void td_reassembly_acked(struct td_reassembly *r, uint32_t ack, int64_t t_ns, bool answers,
+                         const struct td_reassembly_sink *sink, struct td_reassembly_counts *counts);
+/* Nothing more comes: holes are gaps. */
+void td_reassembly_end(struct td_reassembly *r, const struct td_reassembly_sink *sink,
+                       struct td_reassembly_counts *counts);
+/* Did the sender end its direction, and is all before that handed on? */
+bool td_reassembly_is_over(const struct td_reassembly *r);
+void td_reassembly_release(struct td_reassembly *r);
+
+#endif
