@@ -15,6 +15,7 @@
 #include "format/header_args.h"
 #include "format/redact.h"
 #include "recorder/dry_run.h"
+#include "recorder/passive.h"
 #include "recorder/record.h"
 #include "recorder/run_server.h"
 #include "recorder/tap_client/server_env.h"
@@ -24,16 +25,18 @@
 /* What it says. */
 static struct {
     struct td_record_options o;
-    struct td_arg_list headers, redact, redact_headers, show_headers;
+    struct td_passive_options passive;
+    struct td_arg_list headers, redact, redact_headers, show_headers, only_paths;
     const char *api, *scores, *launches, *gpu_time;
-    bool tap_env, run, graphs;
+    bool tap_env, run, graphs, is_passive;
 } given = {
-    .o = {.server = "localhost:8000", .suite = "quick", .gemms = "auto", .repeat = 5,
+    .o = {.suite = "quick", .gemms = "auto", .repeat = 5,
           .tapped_repeat = 1, .logprobs = 5, .timeout_s = 300},
     .api = "auto",
     .scores = "on",
     .launches = "on",
     .gpu_time = "on",
+    .passive = {.interface = "any"},
 };
 
 static const struct td_arg table[] = {
@@ -135,6 +138,19 @@ static const struct td_arg table[] = {
     {"server-log", 0, TD_ARG_STR, &given.o.server_log, "FILE",
      "where the output of the server that --run starts goes; - is stderr (default: OUT.server.log "
      "beside the fixture, without -o fixtures/server-TIME.log)", 0, 0},
+    {"passive", 0, TD_ARG_FLAG, &given.is_passive, NULL,
+     "send nothing: record what others send to the server, from the wire (docs/passive.md)", 0, 0},
+    {"interface", 0, TD_ARG_STR, &given.passive.interface, "NAME",
+     "with --passive: where to listen (default any)", 0, 0},
+    {"duration", 0, TD_ARG_NUM, &given.passive.duration_s, "S",
+     "with --passive: end after so many seconds (default: at a signal)", 0.1, 31536000},
+    {"pcap", 0, TD_ARG_STR, &given.passive.file, "FILE",
+     "send nothing: record the traffic in a file of tcpdump -w or dumpcap; - is standard input", 0, 0},
+    {"only-path", 0, TD_ARG_LIST, &given.only_paths, "PATH",
+     "with --passive or --pcap: keep requests of this path, and no others (default: those that generate text); "
+     "may be given again", 0, 0},
+    {"max-exchanges", 0, TD_ARG_I64, &given.passive.max_exchanges, "N",
+     "with --passive or --pcap: end after so many exchanges", 1, 1 << 30},
     {"tap-env", 0, TD_ARG_FLAG, &given.tap_env, NULL,
      "print what a shell must eval before it starts a server with the tap", 0, 0},
     {NULL, 0, TD_ARG_FLAG, NULL, NULL, NULL, 0, 0},
@@ -171,6 +187,8 @@ static struct td_args args = {
                 "  {record} -o good --run -- vllm serve MODEL --port 8000\n"
                 "  {record} -o good --gemms all --run -- vllm serve MODEL --enforce-eager\n"
                 "  {record} -o good --all-ops --run -- vllm serve MODEL --enforce-eager\n"
+                "  {record} --passive --server localhost:8000 --duration 60 -o traffic\n"
+                "  {record} --pcap traffic.pcapng --server 10.0.0.7:8000 -o traffic\n"
                 "  eval \"$({record} --tap-env)\"; demo-server --model DIR &   # in one shell, then\n"
                 "  {record} --server localhost:8000\n"};
 
@@ -201,6 +219,35 @@ static void list_to_array(const struct td_arg_list *list, const char **out)
     out[list->n] = NULL;
 }
 
+/* A recording that sends nothing goes with what concerns bytes on the wire, and with nothing else. */
+static int read_passive(struct td_error *err)
+{
+    struct td_passive_options *p = &given.passive;
+    const bool passive = given.is_passive || p->file;
+
+    list_to_array(&given.only_paths, p->only_paths);
+    p->record = &given.o;
+    p->server = given.o.server;
+    if (!given.o.server)
+        given.o.server = "localhost:8000";
+    if (!passive && (p->duration_s > 0 || p->max_exchanges || given.only_paths.n || strcmp(p->interface, "any")))
+        return td_fail(err, TD_EINVAL, "--interface, --duration, --only-path and --max-exchanges belong to --passive or --pcap");
+    if (given.is_passive && p->file)
+        return td_fail(err, TD_EINVAL, "--passive listens, and --pcap reads a file; give one of them");
+    if (p->file && p->duration_s > 0)
+        return td_fail(err, TD_EINVAL, "--duration is for --passive; a file is read to its end");
+    if (given.is_passive && !p->server)
+        p->server = given.o.server;
+    if (passive && (given.run || given.tap_env || given.o.dry_run))
+        return td_fail(err, TD_EINVAL, "--passive and --pcap send nothing, and start no server: leave out --run, --tap-env, --dry-run");
+    if (passive && (strcmp(given.o.suite, "quick") || given.o.mode.all_kinds || given.o.flight || given.o.ops ||
+                    (strcmp(given.o.gemms, "auto") && strcmp(given.o.gemms, "off"))))
+        return td_fail(err, TD_EINVAL,
+                       "--passive and --pcap record the traffic alone, as it comes: leave out --suite, --gemms, --all-ops, "
+                       "--ops, --flight");
+    return TD_OK;
+}
+
 /* Parse the command line. Returns 0; > 0: --help or --version was printed; < 0: TD_E*. */
 static int parse(int argc, char **argv, struct td_error *err)
 {
@@ -217,6 +264,8 @@ static int parse(int argc, char **argv, struct td_error *err)
     if (!rc && given.o.server_log && given.o.suite && td_outfile_same(given.o.server_log, given.o.suite))
         rc = td_fail(err, TD_EINVAL, "--server-log %s would be written over the suite; give it a file of its own",
                      given.o.server_log);
+    if (!rc)
+        rc = read_passive(err);
     if (!rc)
         rc = td_outside_fixtures_option("-o", given.o.out, err);
     if (!rc)
@@ -317,6 +366,9 @@ static int run_command_line(int argc, char **argv)
         rc = check(o, &err);
     if (!rc && given.tap_env) {
         rc = print_tap_env(o->graphs_mib, &err);
+    } else if (!rc && (given.is_passive || given.passive.file)) {
+        catch_signals(false);
+        rc = td_passive_record(&given.passive, &stop, &err);
     } else if (!rc && o->dry_run) {
         rc = td_dry_run(o, &err);
     } else if (!rc) {

@@ -1,0 +1,327 @@
+/* passive.c - the order of a passive recording: packets in, exchanges out, the ledger.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "recorder/passive.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/fixture_lock.h"
+#include "common/fs.h"
+#include "common/json.h"
+#include "common/log.h"
+#include "common/memory.h"
+#include "common/new_folder.h"
+#include "common/number_words.h"
+#include "common/progress.h"
+#include "common/streams.h"
+#include "format/planned.h"
+#include "recorder/host_facts.h"
+#include "recorder/passive_ledger.h"
+#include "recorder/prompt_names.h"
+#include "recorder/recording_summary.h"
+#include "wire/allowed_requests.h"
+#include "wire/capture/capture.h"
+#include "wire/capture/packets.h"
+#include "wire/derive.h"
+
+enum { MOST_IN_FLIGHT = 60000 }; /* the deriver follows 65,536 */
+
+struct passive {
+    const struct td_passive_options *opt;
+    const volatile sig_atomic_t *stop;
+    struct td_redaction redaction;
+    struct td_packets *packets;
+    struct td_capture *capture;
+    struct td_prompt_names *names;
+    struct td_deriver *deriver;
+    struct td_writer *writer;
+    struct td_recording_summary summary;
+    struct td_capture_options capture_options;
+    char dir[TD_PATH_MAX], model[160];
+    int64_t left_out;             /* requests beyond --max-exchanges, or that could not be named */
+    struct td_error broken;       /* the file is damaged from some packet on */
+    int rc;                       /* the first failure of writer or deriver */
+    struct td_error *err;
+};
+
+/* ---- exchanges ------------------------------------------------------------------------------- */
+
+static bool is_wanted_path(const struct passive *p, const char *method, const char *path)
+{
+    const char *const *only = p->opt->only_paths;
+    const size_t n = strcspn(path, "?");
+
+    for (; *only; only++)
+        if (strlen(*only) == n && strncmp(*only, path, n) == 0)
+            return true;
+    return !p->opt->only_paths[0] && td_allowed_request(p->opt->record->api, method, path, NULL, NULL) == TD_OK;
+}
+
+static bool wants(void *arg, const char *method, const char *path, const char *whole, size_t n, size_t body,
+                  struct td_conversation_name *name)
+{
+    struct passive *p = arg;
+    const struct td_capture_counts *counts = td_capture_count(p->capture);
+
+    if (!is_wanted_path(p, method, path))
+        return false;
+    if ((p->opt->max_exchanges && counts->http.exchanges >= p->opt->max_exchanges) ||
+        td_capture_in_flight(p->capture) >= MOST_IN_FLIGHT ||
+        td_prompt_names_get(p->names, path, whole, n, body, name)) {
+        p->left_out++;
+        return false;
+    }
+    return true;
+}
+
+static void take_record(void *arg, const struct td_wire *rec)
+{
+    struct passive *p = arg;
+    int rc = td_writer_wire(p->writer, rec);
+
+    if (rc && !p->rc)
+        p->rc = td_fail(p->err, rc, "the fixture cannot be written");
+    if (!p->rc)
+        p->rc = td_deriver_feed(p->deriver, rec, p->err);
+}
+
+static int take_exchange(void *arg, struct td_exchange *x, struct td_error *err)
+{
+    struct passive *p = arg;
+    int rc = td_writer_exchange(p->writer, x);
+
+    if (rc)
+        return td_fail(err, rc, "the fixture cannot be written");
+    td_writer_redact_error(p->writer, x);
+    td_recording_summary_add(&p->summary, x);
+    if (!*p->model)
+        snprintf(p->model, sizeof p->model, "%s", td_json_get_str(x->request, "model", ""));
+    return TD_OK;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+/* "HOST:PORT": a name stands for any address, for it may have several, and the capture has numbers. */
+static int read_server(const char *server, struct td_endpoint *out, struct td_error *err)
+{
+    static const uint8_t MAPPED[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
+    char url[512], host[256] = "";
+    int port = 0;
+    int rc = td_api_url(server, url, sizeof url, err);
+
+    if (rc)
+        return rc;
+    if (strncmp(url, "https:", 6) == 0)
+        return td_fail(err, TD_EINVAL,
+                       "--server %s: what goes by under TLS cannot be read. Capture where it is plain: between the proxy "
+                       "that ends TLS and the server",
+                       server);
+    if (sscanf(url, "http://[%255[^]]]:%5d", host, &port) != 2 && sscanf(url, "http://%255[^:/]:%5d", host, &port) != 2)
+        port = 80;
+    if (port < 1 || port > 65535)
+        return td_fail(err, TD_EINVAL, "--server %s: no port", server);
+    out->port = (uint16_t)port;
+    if (inet_pton(AF_INET, host, out->address + 12) == 1)
+        memcpy(out->address, MAPPED, sizeof MAPPED);
+    else if (inet_pton(AF_INET6, host, out->address) != 1)
+        memset(out->address, 0, sizeof out->address);
+    return TD_OK;
+}
+
+static int open_packets(struct passive *p, struct td_error *err)
+{
+    struct td_endpoint *server = &p->capture_options.server;
+    int rc = p->opt->server ? read_server(p->opt->server, server, err) : TD_OK;
+
+    if (rc)
+        return rc;
+    if (p->opt->file)
+        return td_packets_open_file(p->opt->file, &p->packets, err);
+    return td_packets_open_live(p->opt->interface, server->port, &p->packets, err);
+}
+
+/* Is the folder free? Asked before anything is opened. */
+static int check_out(const char *out, struct td_error *err)
+{
+    struct td_error busy = {0};
+
+    if (out && td_fixture_lock_check(out, &busy))
+        return td_fail(err, TD_EEXIST, "%s, or choose another -o", busy.msg);
+    if (out && td_fs_exists(out))
+        return td_fail(err, TD_EEXIST, "%s is there already, and a recording is never overwritten; choose another -o", out);
+    return TD_OK;
+}
+
+static int open_fixture(struct passive *p, struct td_error *err)
+{
+    const struct td_record_options *o = p->opt->record;
+    const struct td_writer_options wo = {.tool = "record", .redaction = &p->redaction};
+    char stamp[32], path[80];
+    int rc;
+
+    td_clock_stamp(td_clock_wall_ns(), stamp, sizeof stamp);
+    snprintf(path, sizeof path, "fixtures/captured-%s", stamp);
+    snprintf(p->dir, sizeof p->dir, "%s", o->out ? o->out : "");
+    rc = o->out ? td_fs_mkdirs_above(p->dir, err) : td_new_folder(path, p->dir, err);
+    return rc ? rc : td_writer_create(p->dir, &wo, &p->writer, err);
+}
+
+static int open_all(struct passive *p, struct td_error *err)
+{
+    const struct td_record_options *o = p->opt->record;
+    int rc;
+
+    p->redaction = (struct td_redaction){.headers = o->redact_headers, .sent = o->headers, .shown = o->show_headers,
+                                         .json_paths = o->redact, .no_text = o->no_text};
+    p->capture_options = (struct td_capture_options){.api = o->api == TD_API_AUTO ? "openai" : td_api_name(o->api),
+                                                     .wants = wants, .wants_arg = p, .sink = take_record, .sink_arg = p,
+                                                     .max_held_bytes = td_memory_max() / TD_MEMORY_RECORD_PART};
+    rc = check_out(o->out, err);
+    if (!rc)
+        rc = open_packets(p, err);
+    if (!rc)
+        rc = td_prompt_names_new(&p->redaction, &p->names, err);
+    if (!rc)
+        rc = td_capture_new(&p->capture_options, &p->capture, err);
+    p->deriver = td_deriver_new(take_exchange, p);
+    if (!rc && !p->deriver)
+        rc = td_fail(err, TD_ENOMEM, "out of memory");
+    return rc ? rc : open_fixture(p, err);
+}
+
+/* ---- packets --------------------------------------------------------------------------------- */
+
+static bool is_over(const struct passive *p, int64_t until_ns)
+{
+    return *p->stop || td_clock_mono_ns() >= until_ns ||
+           (p->opt->max_exchanges && p->left_out && !td_capture_in_flight(p->capture));
+}
+
+/* Read until the end. A file that is damaged, or ends in mid-packet, ends there. */
+static int read_packets(struct passive *p)
+{
+    const bool live = !p->opt->file;
+    const int64_t until_ns =
+        p->opt->duration_s > 0 ? td_clock_mono_ns() + (int64_t)(p->opt->duration_s * 1e9) : INT64_MAX;
+    struct td_packet packet;
+    int rc = TD_OK;
+
+    if (live)
+        td_log(TD_LOG_INFO, "record", "listening at %s; ^C ends the recording", p->opt->interface);
+    while (!p->rc && !is_over(p, until_ns)) {
+        rc = td_packets_next(p->packets, &packet, &p->broken);
+        if (rc < 0 || (rc == 0 && !live))
+            break;
+        if (rc)
+            td_capture_packet(p->capture, td_packets_link(p->packets), packet.t_ns, packet.data, packet.captured,
+                              packet.wire);
+    }
+    td_capture_end(p->capture);
+    if (!p->rc)
+        p->rc = td_deriver_end(p->deriver, p->err);
+    if (p->broken.code)
+        td_log(TD_LOG_WARN, "record", "%s; what came before is recorded", p->broken.msg);
+    return p->rc;
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+static void write_plan(struct passive *p)
+{
+    const struct td_phase_summary *timed = &p->summary.phase[TD_PHASE_TIMED];
+    cJSON *yes = cJSON_CreateTrue();
+    char failed[200];
+    const char *causes[2];
+    int n = 0;
+
+    td_planned_write(p->writer, "prompts", (int64_t)td_prompt_names_count(p->names));
+    td_planned_write(p->writer, "repeats", td_prompt_names_most(p->names));
+    td_planned_write(p->writer, "timed", timed->requests);
+    td_planned_write(p->writer, "tapped", 0);
+    td_planned_write(p->writer, "scores", 0);
+    td_planned_seen(p->writer, "timed", timed->requests - timed->failed);
+    if (timed->failed) {
+        snprintf(failed, sizeof failed, "%lld of %lld captured exchanges are not whole, or failed, the first: %.100s",
+                 (long long)timed->failed, (long long)timed->requests, timed->first_error);
+        causes[n++] = failed;
+    }
+    if (p->broken.code)
+        causes[n++] = p->broken.msg;
+    if (n) {
+        td_writer_fact(p->writer, "plan", "failures_allowed", yes);
+        td_planned_causes(p->writer, causes, n);
+    }
+    cJSON_Delete(yes);
+}
+
+static void write_facts(struct passive *p)
+{
+    const enum td_api_kind api = p->opt->record->api;
+
+    if (!p->opt->file)
+        td_host_facts_write(p->writer);
+    td_writer_fact_str(p->writer, "suite", "name", "captured");
+    td_writer_fact_num(p->writer, "suite", "prompts", (double)td_prompt_names_count(p->names));
+    td_writer_fact_str(p->writer, "server", "kind", api == TD_API_AUTO ? "openai" : td_api_name(api));
+    td_writer_fact_str(p->writer, "server", "model", p->model);
+    td_writer_fact_str(p->writer, "capture", "from", p->opt->file ? p->opt->file : p->opt->interface);
+    td_writer_fact_str(p->writer, "capture", "clock", "wall");
+    write_plan(p);
+}
+
+static int close_fixture(struct passive *p, int rc, struct td_error *err)
+{
+    const bool partial = p->summary.phase[TD_PHASE_TIMED].failed > 0 || p->broken.code;
+    struct td_error late = {0};
+
+    td_passive_ledger_write(p->writer, td_capture_count(p->capture), td_packets_dropped(p->packets), p->left_out);
+    write_facts(p);
+    if (td_writer_close(p->writer, rc ? "interrupted" : partial ? "failures_allowed" : "complete", &late) && !rc)
+        rc = td_fail(err, late.code, "%s; what was committed before is in %s ({fixture} repair %s)", late.msg, p->dir,
+                     p->dir);
+    p->writer = NULL;
+    return rc;
+}
+
+static void release(struct passive *p)
+{
+    td_capture_free(p->capture);
+    td_deriver_free(p->deriver);
+    td_prompt_names_free(p->names);
+    td_packets_close(p->packets);
+    td_recording_summary_release(&p->summary);
+}
+
+static int print_summary(struct passive *p, struct td_error *err)
+{
+    if (!td_log_quiet()) {
+        td_recording_summary_print(&p->summary, td_prompt_names_count(p->names), NULL, false,
+                                   "the traffic alone was recorded", stdout);
+        td_passive_ledger_print(td_capture_count(p->capture), td_packets_dropped(p->packets), p->left_out, stdout);
+    }
+    printf("%s\n", p->dir);
+    return td_stream_flush(stdout, "the summary of the recording", err);
+}
+
+int td_passive_record(const struct td_passive_options *opt, const volatile sig_atomic_t *stop, struct td_error *err)
+{
+    struct passive p = {.opt = opt, .stop = stop, .err = err};
+    int rc = open_all(&p, err);
+
+    if (!rc) {
+        rc = read_packets(&p);
+        rc = close_fixture(&p, rc, err);
+        if (!rc && !p.summary.phase[TD_PHASE_TIMED].requests) {
+            rc = p.broken.code ? td_fail(err, p.broken.code, "%s", p.broken.msg)
+                               : td_passive_ledger_explain(td_capture_count(p.capture), opt->server, err);
+            td_fs_remove_tree(p.dir, NULL);
+        } else if (!rc) {
+            rc = print_summary(&p, err);
+        }
+    }
+    release(&p);
+    return rc;
+}

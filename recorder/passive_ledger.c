@@ -1,0 +1,105 @@
+/* passive_ledger.c - names and sentences for the counts of a capture.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "recorder/passive_ledger.h"
+
+#include "common/number_words.h"
+
+static void count_packets(struct td_writer *w, const struct td_capture_counts *c)
+{
+    static const char *const NAMES[TD_PACKET_KINDS] = {
+        "capture.packets.tcp", "capture.packets.not_ip", "capture.packets.not_tcp", "capture.packets.fragment",
+        "capture.packets.headers_cut", "capture.packets.bad"};
+    int i;
+
+    td_writer_count(w, "capture.packets", c->packets, 0);
+    for (i = 0; i < TD_PACKET_KINDS; i++)
+        if (c->packets_of[i])
+            td_writer_count(w, NAMES[i], c->packets_of[i], 0);
+}
+
+void td_passive_ledger_write(struct td_writer *w, const struct td_capture_counts *c, int64_t dropped, int64_t left_out)
+{
+    const struct { const char *name; int64_t n, bytes; } COUNTS[] = {
+        {"capture.packets.dropped_by_kernel", dropped, 0},
+        {"capture.segments.other_server", c->other_segments, 0},
+        {"capture.segments.no_connection", c->orphan_segments, 0},
+        {"capture.segments.cut", c->cut_segments, c->streams.snapped},
+        {"capture.segments.differing", c->streams.differing, 0},
+        {"capture.connections", c->connections, c->payload_bytes},
+        {"capture.connections.midway", c->midway, 0},
+        {"capture.connections.dropped", c->dropped, 0},
+        {"capture.connections.tls", c->http.connections_tls, 0},
+        {"capture.connections.http2", c->http.connections_http2, 0},
+        {"capture.connections.no_http", c->http.connections_other, c->http.bytes_no_http},
+        {"capture.bytes.in_order", 0, c->streams.bytes},
+        {"capture.bytes.repeated", 0, c->streams.repeated},
+        {"capture.bytes.lost", 0, c->streams.lost},
+        {"capture.bytes.no_room", 0, c->streams.no_room},
+        {"capture.bytes.undecided", 0, c->undecided_bytes},
+        {"capture.bytes.skipped", 0, c->http.bytes_skipped},
+        {"capture.requests", c->http.requests, 0},
+        {"capture.requests.other", c->http.other_requests - left_out, c->http.bytes_other},
+        {"capture.requests.left_out", left_out, 0},
+        {"capture.exchanges", c->http.exchanges, c->http.bytes_kept},
+        {"capture.exchanges.cut", c->http.cut, 0},
+    };
+    size_t i;
+
+    count_packets(w, c);
+    for (i = 0; i < sizeof COUNTS / sizeof *COUNTS; i++)
+        if (COUNTS[i].n || COUNTS[i].bytes)
+            td_writer_count(w, COUNTS[i].name, COUNTS[i].n, COUNTS[i].bytes);
+}
+
+void td_passive_ledger_print(const struct td_capture_counts *c, int64_t dropped, int64_t left_out, FILE *to)
+{
+    fprintf(to, "capture  %lld packet%s, %lld connection%s, %lld request%s; %lld exchange%s kept\n", (long long)c->packets,
+            td_plural(c->packets), (long long)c->connections, td_plural(c->connections), (long long)c->http.requests,
+            td_plural(c->http.requests), (long long)c->http.exchanges, td_plural(c->http.exchanges));
+    if (c->http.cut)
+        fprintf(to, "         %lld of them not whole: they are kept as far as they go, and not judged\n",
+                (long long)c->http.cut);
+    if (dropped)
+        fprintf(to, "         %lld packet%s dropped by the kernel, which had no room for %s\n", (long long)dropped,
+                td_plural(dropped), dropped == 1 ? "it" : "them");
+    if (c->streams.lost)
+        fprintf(to, "         %lld bytes of connections are not in the capture\n", (long long)c->streams.lost);
+    if (c->cut_segments)
+        fprintf(to, "         %lld packet%s cut by the snap length (%lld bytes): capture with tcpdump -s 0\n",
+                (long long)c->cut_segments, td_plural(c->cut_segments), (long long)c->streams.snapped);
+    if (c->http.connections_tls)
+        fprintf(to, "         %lld connection%s of TLS: capture where it is plain, behind the proxy that ends it\n",
+                (long long)c->http.connections_tls, td_plural(c->http.connections_tls));
+    if (c->http.connections_http2)
+        fprintf(to, "         %lld connection%s of HTTP/2: capture behind the proxy that speaks HTTP/1.1 to the server\n",
+                (long long)c->http.connections_http2, td_plural(c->http.connections_http2));
+    if (left_out)
+        fprintf(to, "         %lld request%s left out (--max-exchanges)\n", (long long)left_out, td_plural(left_out));
+}
+
+int td_passive_ledger_explain(const struct td_capture_counts *c, const char *server, struct td_error *err)
+{
+    const struct td_conversation_counts *h = &c->http;
+
+    if (!c->packets)
+        return td_fail(err, TD_EPROTO, "no packet came by; is the traffic at another interface? (--interface any)");
+    if (h->connections_tls)
+        return td_fail(err, TD_EPROTO,
+                       "all that went by was TLS (%lld connections), which cannot be read. Capture where it is plain: "
+                       "between the proxy that ends TLS and the server",
+                       (long long)h->connections_tls);
+    if (h->connections_http2)
+        return td_fail(err, TD_EPROTO,
+                       "all that went by was HTTP/2 (%lld connections), which is not read. Capture between the proxy and "
+                       "the server, where it is HTTP/1.1",
+                       (long long)h->connections_http2);
+    if (h->other_requests)
+        return td_fail(err, TD_EPROTO,
+                       "none of %lld requests generates text; --only-path names other paths that are to be kept",
+                       (long long)h->other_requests);
+    if (c->other_segments && server)
+        return td_fail(err, TD_EPROTO, "of %lld packets none is from or to %s; name the server's address there",
+                       (long long)c->packets, server);
+    return td_fail(err, TD_EPROTO, "no request was seen in %lld packets, %lld of them of TCP (docs/passive.md)",
+                   (long long)c->packets, (long long)c->packets_of[TD_PACKET_TCP]);
+}

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+import os
+import shutil
+import subprocess
+
+from packets import (ACK, ETHERNET, FIN, NULL, PSH, RAW, RST, SLL, SLL2, STREAM_END, STREAM_HEAD, SYN, Connection, Packet,
+                     answer, body_of, event, request, write)
+
+RECORD = os.environ["BIN"] + "/record"
+USUAL = ["capture.packets", "capture.packets.tcp", "capture.connections", "capture.bytes.in_order", "capture.requests",
+         "capture.exchanges", "capture.segments.no_connection"]
+
+
+def lines_of(path):
+    out = subprocess.run(["zstd", "-dcq", path], capture_output=True, check=True).stdout
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def balance(n):
+    """Nothing is lost in silence: what does not add up is printed."""
+    def of(name, what):
+        return n.get("capture." + name, {}).get(what, 0)
+    packets = sum(v["n"] for k, v in n.items() if k.startswith("capture.packets.") and not k.endswith("kernel"))
+    http = sum(of(x, "bytes") for x in ("bytes.skipped", "requests.other", "exchanges", "connections.no_http"))
+    wrong = []
+    if packets != of("packets", "n"):
+        wrong.append("packets")
+    if of("connections", "bytes") != of("bytes.in_order", "bytes") + of("bytes.repeated", "bytes") + \
+            of("bytes.no_room", "bytes") + of("bytes.undecided", "bytes"):
+        wrong.append("payload")
+    if of("bytes.in_order", "bytes") != http:
+        wrong.append("messages")
+    return wrong and " DOES NOT ADD UP: " + ", ".join(wrong) or ""
+
+
+def show(name, *options, file="x.pcap", data=None, more=()):
+    shutil.rmtree("fx", ignore_errors=True)
+    r = subprocess.run([RECORD, "--pcap", file, "-o", "fx", "-q", *options], input=data, capture_output=True)
+    print(f"{name}:", end="")
+    if r.returncode:
+        print(f" exit {r.returncode}, " + r.stderr.decode().strip().splitlines()[-1].replace("record: error: ", ""))
+        return
+    for x in lines_of("fx/exchanges.jsonl.zst"):
+        print(f" [{x['request']['prompt'] if x.get('request') else '?'} -> {x.get('text')!r}"
+              + (f" {x['error_kind']}: {x['error']}" if x.get("error") else "") + "]", end="")
+        for key in more:
+            print(f" {key}={x.get(key)}", end="")
+    ledger = json.load(open("fx/manifest.json"))["ledger"]
+    odd = {k[8:]: v for k, v in ledger.items() if k.startswith("capture.") and k not in USUAL}
+    print("".join(f" {k}={v['n'] or v['bytes']}" for k, v in sorted(odd.items())) + balance(ledger))
+    if r.stderr.strip():
+        print("   ", r.stderr.decode().strip())
+
+
+def case(name, packets, *options, more=(), **how):
+    write("x.pcap", packets, **how)
+    show(name, *options, more=more)
+
+
+def whole(c):
+    return c.open() + c.request() + c.answer() + c.close()
+
+
+def two(c):
+    """Two requests on one connection; the packets of each part."""
+    return c.open(), c.request("one"), c.answer("first"), c.request("two"), c.answer("second"), c.close()
+
+
+print("-- what carries it")
+for link, name in ((ETHERNET, "Ethernet"), (NULL, "loopback"), (RAW, "raw IP"), (SLL, "Linux cooked"), (SLL2, "Linux cooked 2")):
+    case(name, whole(Connection()), link=link)
+case("IPv6", whole(Connection(("::1", 40000), ("::1", 8000))))
+for tags in (1, 2):
+    packets = whole(Connection())
+    for p in packets:
+        p.vlan = tags
+    case(f"{tags} VLAN tag(s)", packets)
+for form in ("pcap", "nanoseconds", "pcapng"):
+    case(form, whole(Connection()), form=form, start_ns=1_700_000_000_123_456_789, step_ns=1_000_001, more=["t_sent_ns"])
+write("x.pcap", whole(Connection()))
+show("standard input", file="-", data=open("x.pcap", "rb").read())
+other = whole(Connection(("127.0.0.1", 1), ("127.0.0.1", 9000)))
+case("another server, told apart by --server", other + whole(Connection()), "--server", "127.0.0.1:8000")
+case("the same by a name", other + whole(Connection()), "--server", "localhost:8000")
+case("no packet of that server", other, "--server", "127.0.0.1:8000")
+
+print("-- segments")
+o, q, a, q2, a2, z = two(Connection())
+case("out of order", o + q + a[::-1] + q2 + a2 + z)
+c = Connection()
+case("many small ones, backwards", c.open() + c.request(size=40)[::-1] + c.answer(size=30)[::-1] + c.close())
+c = Connection()
+case("each twice", [p for p in c.open() + c.request(size=50) + c.answer(size=50) + c.close() for _ in range(2)])
+c = Connection()
+o, q = c.open(), c.request()
+a = c.answer(size=60)
+a.insert(2, Packet(a[0].source, a[0].target, a[0].seq + 30, a[0].ack, ACK, a[0].data[30:] + a[1].data))
+case("overlapping", o + q + [a[0], a[2], a[1]] + a[3:] + c.close())
+c = Connection()
+o, q, a = c.open(), c.request(), c.answer(size=60)
+liar = Packet(a[1].source, a[1].target, a[1].seq, a[1].ack, ACK, b"!" * len(a[1].data))
+case("overlapping, and they disagree", o + q + [a[1], liar, a[0]] + a[2:] + c.close())
+c = Connection(isn=(2**32 - 60, 2**32 - 100))
+case("sequence numbers that wrap", c.open() + c.request(size=50)[::-1] + c.answer(size=50)[::-1] + c.close())
+o, q, a, q2, a2, z = two(Connection())
+p = Packet(("127.0.0.1", 8000), ("127.0.0.1", 40000), 0, 0, ACK, b"x" * 30)
+p.fragment = 0x2000
+case("an IP fragment", o + q + [p] + a + q2 + a2 + z)
+p = Packet(("127.0.0.1", 8000), ("127.0.0.1", 40000), 0, 0, ACK)
+p.raw = b"\2" * 12 + b"\x08\x06" + bytes(28)
+case("ARP", o + q + [p] + a + q2 + a2 + z)
+
+print("-- what the capture lost")
+o, q, a, q2, a2, z = two(Connection())
+case("a request", o + a + q2 + a2 + z)
+case("an answer", o + q + q2 + a2 + z)
+c = Connection()
+o, q, a, q2, a2 = c.open(), c.request("one"), c.answer("first", size=60), c.request("two"), c.answer("second")
+case("a part of an answer", o + q + a[:1] + a[2:] + q2 + a2 + c.close())
+c = Connection()
+o, q, a, q2, a2 = c.open(), c.request("one", size=60), c.answer("first"), c.request("two"), c.answer("second")
+case("a part of a request", o + q[:1] + q[2:] + a + q2 + a2 + c.close())
+packets = whole(Connection())
+for p in packets:
+    p.snap = 200
+case("cut by the snap length", packets)
+for p in packets:
+    p.snap = 50
+case("cut within the headers", packets)
+
+print("-- connections")
+o, q, a, q2, a2, z = two(Connection())
+case("keep-alive", o + q + a + q2 + a2 + z)
+case("began before the capture", q + a + q2 + a2)
+case("began in mid-answer", a[1:] + q2 + a2)
+case("the capture ends before the answer", o + q + a + q2)
+c = Connection()
+case("pipelined", c.open() + c.send(True, request("one") + request("two")) + c.send(False, answer("first") + answer("second"))
+     + c.close())
+case("ports used again", whole(Connection()) + whole(Connection(isn=(900000, 70000))))
+c, d = Connection(), Connection(isn=(900000, 70000))
+case("ports used again without an end", c.open() + c.request("lost") + whole(d))
+c = Connection()
+half = c.open() + c.request() + [c.segment(True, flags=FIN | ACK)]
+case("half-closed by the client", half + c.answer() + [c.segment(False, flags=FIN | ACK)])
+c = Connection()
+case("reset in mid-answer", c.open() + c.request() + c.send(False, answer()[:60]) + [c.segment(True, flags=RST)])
+c = Connection()
+case("closed in mid-answer", c.open() + c.request() + c.send(False, answer()[:60]) + [c.segment(False, flags=FIN | ACK)])
+c = Connection()
+case("closed without an answer", c.open() + c.request() + c.close())
+c = Connection()
+case("TLS", c.open() + c.send(True, b"\x16\x03\x01\x00\x20" + bytes(32)) + c.close())
+c = Connection()
+case("HTTP/2", c.open() + c.send(True, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n") + c.close())
+c = Connection()
+case("something else, beside", c.open() + c.send(True, b"\0\1\2\3hello") + c.close() + whole(Connection(port=40001)))
+
+print("-- messages")
+for how in ({"chunked": True}, {"until_close": True}, {"status": b"500 no"}):
+    c = Connection()
+    case(f"{how}", c.open() + c.request() + c.answer(**how) + [c.segment(False, flags=FIN | ACK)] + c.close())
+c = Connection()
+case("100 Continue", c.open() + c.request() + c.send(False, b"HTTP/1.1 100 Continue\r\n\r\n") + c.answer() + c.close())
+c = Connection()
+case("answered before the request is complete", c.open() + c.send(True, request()[:-8]) + c.answer(status=b"413 too large")
+     + c.close())
+c = Connection()
+packets = c.open() + c.send(True, request(stream=True)) + c.send(False, STREAM_HEAD)
+start = 1_700_000_000_000_000_000
+for i, p in enumerate(packets):
+    p.time_ns = start + i
+for i, part in enumerate((event("a "), event("b "), event("c", "stop") + STREAM_END)):
+    for p in c.send(False, part):
+        p.time_ns = start + (180 + i) * 10**9
+        packets.append(p)
+case("a stream, silent for three minutes", packets, form="nanoseconds", more=["t_sent_ns", "events"])
+c = Connection()
+case("a request that generates nothing, and one that does", c.open() + c.send(True, request(path="/health", method="GET"))
+     + c.answer() + c.request("kept") + c.answer() + c.close())
+c = Connection()
+case("HEAD, whose answer has no body", c.open() + c.send(True, b"HEAD / HTTP/1.1\r\n\r\n")
+     + c.send(False, b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n") + c.request("kept") + c.answer() + c.close())
+c = Connection()
+packets = c.open() + c.request(path="/mine") + c.answer() + c.request("other") + c.answer() + c.close()
+case("--only-path", packets, "--only-path", "/mine", more=["path"])
+c = Connection()
+packets = c.open() + sum((c.request(str(i)) + c.answer() for i in range(4)), []) + c.close()
+case("--max-exchanges 2", packets, "--max-exchanges", "2")
+c = Connection()
+packets = c.open() + sum((c.request(p) + c.answer() for p in "aab"), []) + c.close()
+case("equal requests are one prompt", packets, more=["prompt_id", "repeat"])
+case("equal after redaction", packets, "--redact", "prompt", more=["prompt_id", "repeat"])
+c = Connection()
+packets = c.open() + sum((c.request("a", cache_salt=p) + c.answer() for p in "xy"), []) + c.close()
+case("with other salts", packets, more=["prompt_id", "repeat"])
+
+print("-- files that are none")
+open("x.pcap", "wb").write(b"hello, world, this is no capture")
+show("no capture")
+open("x.pcap", "wb").close()
+show("empty")
+show("not there", file="gone.pcap")
+write("x.pcap", whole(Connection()))
+whole_file = open("x.pcap", "rb").read()
+open("x.pcap", "wb").write(whole_file[:-20])
+show("ends in mid-packet")
+write("x.pcap", whole(Connection()), link=147)
+show("unknown link layer")
