@@ -92,11 +92,11 @@ static bool holds(const char *whole, const char *part)
 
 static bool is_like(const cJSON *found, const cJSON *accepted)
 {
-    const double size = td_json_get_num(found, "new_size", INFINITY);
+    const double size = td_json_get_num(found, "new_size", INFINITY), room = is_coarseness(found) ? 4 : 2;
 
     if (!same_text(found, accepted, "kind") || !same_text(found, accepted, "dtype") ||
-        !(2 * size >= td_json_get_num(accepted, "least", INFINITY)) ||
-        !(size <= 2 * td_json_get_num(accepted, "most", 0)))
+        !(room * size >= td_json_get_num(accepted, "least", INFINITY)) ||
+        !(size <= room * td_json_get_num(accepted, "most", 0)))
         return false;
     return is_coarseness(found) ||
            (same_text(found, accepted, "of") && td_json_get_i64(accepted, "sign", 0) == sign_of(found) &&

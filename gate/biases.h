@@ -14,7 +14,8 @@
  * all groups that say the same. The caller frees it. NULL: out of memory. */
 cJSON *td_biases_of(const cJSON *report);
 /* Is every bias of this report among the accepted ones? One of the same kernel and dtype, from half of
- * the least to twice the most; coarseness by any of them, a slope or a mean by one of the same sign whose
+ * the least to twice the most (coarseness: a quarter to four times, for the rms error of a few ops is that
+ * of their largest elements); coarseness by any of them, a slope or a mean by one of the same sign whose
  * slice holds this one: "all elements" hold "columns = 1 mod 4", and these "columns = 5 mod 8".
  *   accepted : as td_biases_of() made it; NULL: none */
 bool td_biases_agree(const cJSON *report, const cJSON *accepted);

@@ -95,8 +95,10 @@ static void test_coarseness_is_excused_by_a_bias_of_its_size(void **state)
     (void)state;
     assert_true(excuses(SLOPE("0.01", "18.9", "all elements"), COARSE("19")));
     assert_true(excuses(COARSE("2.4"), COARSE("1.8")));
-    assert_false(excuses(SLOPE("0.01", "18.9", "all elements"), COARSE("40")));
-    assert_false(excuses(COARSE("2.4"), COARSE("1.1")));
+    assert_false(excuses(SLOPE("0.01", "18.9", "all elements"), COARSE("80")));
+    assert_true(excuses(COARSE("2.4"), COARSE("0.6")));
+    assert_false(excuses(COARSE("2.4"), COARSE("0.59")));
+    assert_true(excuses(COARSE("2.4"), COARSE("9.6")));
     assert_false(excuses(COARSE("2.4"), SLOPE("0.01", "2.4", "all elements")));
 }
 
