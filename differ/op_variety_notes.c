@@ -63,6 +63,7 @@ static int largest_tile(int64_t divisor)
 static void note_sizes(struct td_lane *lane, const cJSON *k)
 {
     const int n = largest_tile(td_json_get_i64(k, "n_divisor", 0)), depth = largest_tile(td_json_get_i64(k, "k_divisor", 0));
+    const bool is_ggml = !strncmp(td_json_get_str(k, "kind", ""), "ggml_", 5); /* its servers split no layer */
     char sizes[80];
 
     if (n && depth)
@@ -70,7 +71,8 @@ static void note_sizes(struct td_lane *lane, const cJSON *k)
     else
         snprintf(sizes, sizeof sizes, "all %s are multiples of %d", n ? "N" : "K", n ? n : depth);
     if (n || depth)
-        note(lane, k, "faults in a smaller last tile, %s (record another --tensor-parallel-size, or model)", sizes);
+        note(lane, k, "faults in a smaller last tile, %s (record another %smodel)", sizes,
+             is_ggml ? "" : "--tensor-parallel-size, or ");
 }
 
 /* Kernels are known to change their path by M. Which of these paths had no op? */

@@ -12,7 +12,7 @@ judge() {
     "$BIN/gate" "$fx" --build "$build" --build-env "TD_FAKE_GPTQ=$how" --lanes ops -v "$@" 2>err >report
     echo "exit $?"
     sed -z -i -E -f "$ROOT/tests/fakes/unwrap.sed" report
-    sed -n '/^lanes$/,$p' report | grep -vE '^(lanes|$)|not asked for|speed |covered|equal to' | sed 's/^ *//; s/; all are bit-equal//' | names
+    sed -n '/^lanes$/,$p' report | grep -vE '^(lanes|$)|not asked for|speed |covered|not shown|equal to' | sed 's/^ *//; s/; all are bit-equal//' | names
     grep '^ *op .*\(bad\|undecided\)' report | head -2 | sed 's/^ *//; s/column [0-9]*/column N/; s/byte [0-9]*/byte N/; s/error [0-9.e+]*/error N/; s/rms [0-9.e+]*/rms N/; s/limit [0-9.]*/limit N/g' | names
     grep ' error: ' err | head -1 | names
 }

@@ -37,7 +37,7 @@ def said(path):
     report = json.load(open(path))
     notes = report["lanes"]["ops"]["notes"] if report["lanes"] else []
     for n in notes:
-        if "covered" not in n["text"]:
+        if "covered" not in n["text"] and "not shown" not in n["text"]:
             print(f"  {n['verdict']}:", re.sub(r"blob [0-9a-f]{32}( at offset [0-9]+)?", "BLOB", n["text"]))
     for a in report["absent"]:
         print(f"  absent {a['what']} of the {a['side']}: {a['seen']} of {a['planned']}, {a['verdict']}")

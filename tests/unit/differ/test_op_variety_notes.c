@@ -84,6 +84,8 @@ static void sizes(void **state)
     assert_non_null(strstr(notes_with("n_divisor", "192"), "all N are multiples of 64 ("));
     assert_non_null(strstr(notes_with("k_divisor", "64"), "all K are multiples of 64 ("));
     assert_non_null(strstr(notes("\"kind\":\"gemm\",\"n_divisor\":128,\"k_divisor\":512"), "all N are multiples of 128, all K of 256 ("));
+    assert_string_equal(notes("\"kind\":\"ggml_mul_mat\",\"k_divisor\":64"),
+                        "not shown in ggml_mul_mat: faults in a smaller last tile, all K are multiples of 64 (record another model)\n");
     assert_string_equal(notes("\"kind\":\"gemm\",\"n_divisor\":32,\"k_divisor\":0"), "");
 }
 
