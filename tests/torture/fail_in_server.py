@@ -12,8 +12,8 @@ in two parts, told apart by the library to which a call returns:
         An answer that it gives is right.
 
 Whatever fails: `record` ends by itself with a documented code, and a cause unless it is 0; what it wrote verifies; after exit 0 it
-holds all exchanges and ops of a run where nothing failed; no op that was recorded is one for which Tapedeck's own kernels are
-blamed; no process stays.
+holds all exchanges and ops of a run where nothing failed, and its ops can be judged as there; no op that was recorded is one for
+which Tapedeck's own kernels are blamed; no process stays.
 
 Of each function that a family's part calls, CASES (1) cases are tried: the first call, the last, or any between, alone ("once") or
 with all that follow ("on"), as SEED chooses (the time, if none is given; it is printed). CALLS=N instead: N places of each function,
@@ -310,6 +310,7 @@ class Truth:
             return
         self.exchanges = exchanges(runs[0].out)[0]
         self.ops = min(len(lines_of(r.out, 'ops')) for r in runs)
+        self.judged = verdict_of(runs[0])[1] == 0
         self.answers = runs[0].answers
         self.results = {line for r in runs for line in r.results}
         self.ended = runs[0].ended
@@ -373,15 +374,22 @@ def judge_recording(run, truth):
     ops = len(lines_of(run.out, 'ops'))
     if run.code == 0 and ops < truth.ops:
         return 'exit 0 with %d of %d ops' % (ops, truth.ops)
-    return judge_ops(run) if ops else None
+    return judge_ops(run, truth) if ops else None
 
 
-def judge_ops(run):
-    """Are the recorded ops what the server computed? Only its own kernels, and no others, are right about them."""
+def verdict_of(run):
+    """The last line of a gate of the recorded ops by Tapedeck's own kernels, and its exit code."""
     done = subprocess.run([BIN + '/gate', run.out, '--provider', 'cpu', '--lanes', 'ops', '--max-ops', '40'], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                           env=dict(os.environ, TMPDIR=run.work + '/tmp'))
-    last = (done.stdout.splitlines() or [''])[-1]
-    return 'its ops are wrong: ' + last if done.returncode == 1 or 'regressed' in last else None
+    return (done.stdout.splitlines() or [''])[-1], done.returncode
+
+
+def judge_ops(run, truth):
+    """Are the recorded ops what the server computed? And can they all be judged, if nothing is said to be missing?"""
+    last, code = verdict_of(run)
+    if code == 1 or 'regressed' in last:
+        return 'its ops are wrong: ' + last
+    return 'its ops cannot be judged: ' + last if run.code == 0 and truth.judged and code else None
 
 
 def judge(run, truth):

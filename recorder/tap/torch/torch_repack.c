@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "recorder/tap/core/tap_front.h"
 #include "recorder/tap/gpu/gpu_driver.h"
 #include "recorder/tap/gpu/gpu_threads.h"
 #include "recorder/tap/torch/torch_arguments.h"
@@ -21,7 +22,7 @@ static bool take_sample(struct td_weight_fingerprint *p, const struct tap_torch_
     struct tap_torch_tensor t;
     void *stream;
 
-    return p && tap_driver.copy_to_host && tap_torch_stream((const void *)o->real, weight, &stream) &&
+    return tap_driver.copy_to_host && tap_torch_stream((const void *)o->real, weight, &stream) &&
            !tap_gpu_stream_is_capturing(stream) && tap_torch_read_on_gpu(weight, &t) &&
            tap_torch_fingerprint(p, &t, 0, copy_from_gpu, stream);
 }
@@ -32,9 +33,14 @@ struct td_weight_fingerprint *tap_torch_repack_sample(const struct tap_torch_ope
 {
     struct td_weight_fingerprint *p = malloc(sizeof *p);
     const int place = m->role[0];
-    bool own = tap_gpu_set_own_calls(true),
-         taken = take_sample(p, o, tap_torch_tensor_of(&m->schema->arg[place], stack[place]));
+    bool own, taken;
 
+    if (!p) {
+        tap_front_lacks_memory(); /* nobody could find this weight in the checkpoint */
+        return NULL;
+    }
+    own = tap_gpu_set_own_calls(true);
+    taken = take_sample(p, o, tap_torch_tensor_of(&m->schema->arg[place], stack[place]));
     tap_gpu_set_own_calls(own);
     if (taken)
         return p;
