@@ -172,6 +172,7 @@ enum { TD_CUDA_GRAPH_UPLOAD = 2, TD_CUDA_GRAPH_DEVICE_LAUNCH = 4 };
     X(cuMemFree_v2, mem_free, (uint64_t address)) \
     X(cuMemcpyHtoD_v2, copy_to_device, (uint64_t to, const void *from, size_t bytes)) \
     X(cuMemcpyDtoH_v2, copy_to_host, (void *to, uint64_t from, size_t bytes)) \
+    X(cuMemcpyDtoDAsync_v2, copy_within, (uint64_t to, uint64_t from, size_t bytes, void *stream)) \
     X(cuMemsetD8Async, set_8_async, (uint64_t to, unsigned char value, size_t n, void *stream)) \
     X(cuModuleUnload, module_unload, (void *module)) \
     X(cuFuncGetAttribute, func_get_attribute, (int *value, int attribute, void *function)) \

@@ -81,6 +81,7 @@ struct td_hip_config {                 /* HIP_LAUNCH_CONFIG, since HIP 6.5 */
     X(hipFree, mem_free, (uint64_t address)) \
     X(hipMemcpyHtoD, copy_to_device, (uint64_t to, const void *from, size_t bytes)) \
     X(hipMemcpyDtoH, copy_to_host, (void *to, uint64_t from, size_t bytes)) \
+    X(hipMemcpyDtoDAsync, copy_within, (uint64_t to, uint64_t from, size_t bytes, void *stream)) \
     X(hipMemsetD8Async, set_8_async, (uint64_t to, unsigned char value, size_t n, void *stream)) \
     X(hipModuleLoadData, module_load, (void **module, const void *image)) \
     X(hipModuleUnload, module_unload, (void *module)) \

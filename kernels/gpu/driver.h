@@ -1,7 +1,7 @@
 /* driver.h - a GPU as a provider sees it: memory, code, launches, times. A table of functions, one for CUDA and one for HIP.
  * SPDX-License-Identifier: Apache-2.0
  *
- * One device, one context, one stream: launches, `set` and `mark` run in the order of the calls; copies
+ * One device, one context, one stream: launches, `copy`, `set` and `mark` run in the order of the calls; copies
  * wait for them. An error that the driver calls final (an illegal address) makes the context useless
  * for this process: is_dead() returns true from then on. Not thread-safe per device. */
 #ifndef TD_KERNELS_GPU_DRIVER_H
@@ -61,6 +61,7 @@ struct td_gpu_driver {
     void (*unpin)(void *device, void *memory);
     int (*copy_in)(void *device, uint64_t to, const void *from, size_t bytes, struct td_error *err);
     int (*copy_out)(void *device, void *to, uint64_t from, size_t bytes, struct td_error *err);
+    int (*copy)(void *device, uint64_t to, uint64_t from, size_t bytes, struct td_error *err); /* on the device, as set */
     int (*set)(void *device, uint64_t to, uint8_t value, size_t bytes, struct td_error *err);
     /* image : what the driver loads (image_find.h: td_gpu_hit.load). */
     int (*load)(void *device, const void *image, void **module, struct td_error *err);

@@ -222,6 +222,13 @@ void td_gpu_core_unpin(void *device, void *memory)
     c->host_unregister(memory);
 }
 
+int td_gpu_core_copy(void *device, uint64_t to, uint64_t from, size_t bytes, struct td_error *err)
+{
+    struct td_gpu_core *c = device;
+
+    return bytes ? td_gpu_core_check(c, c->copy_within(to, from, bytes, c->stream), err, "cannot copy on the GPU") : TD_OK;
+}
+
 int td_gpu_core_set(void *device, uint64_t to, uint8_t value, size_t bytes, struct td_error *err)
 {
     struct td_gpu_core *c = device;

@@ -47,6 +47,7 @@ int td_gpu_core_alloc(void *device, size_t bytes, size_t align, bool guard, stru
 void td_gpu_core_free(void *device, struct td_gpu_memory *m);
 int td_gpu_core_copy_in(void *device, uint64_t to, const void *from, size_t bytes, struct td_error *err);
 int td_gpu_core_copy_out(void *device, void *to, uint64_t from, size_t bytes, struct td_error *err);
+int td_gpu_core_copy(void *device, uint64_t to, uint64_t from, size_t bytes, struct td_error *err);
 int td_gpu_core_set(void *device, uint64_t to, uint8_t value, size_t bytes, struct td_error *err);
 int td_gpu_core_load(void *device, const void *image, void **module, struct td_error *err);
 void td_gpu_core_unload(void *device, void *module);
@@ -61,7 +62,7 @@ int td_gpu_core_elapsed(void *device, int64_t *ns, struct td_error *err);
 #define TD_GPU_CORE_TABLE                                                                          \
     .is_dead = td_gpu_core_is_dead, .alloc = td_gpu_core_alloc, .free = td_gpu_core_free,          \
     .pin = td_gpu_core_pin, .unpin = td_gpu_core_unpin,                                            \
-    .copy_in = td_gpu_core_copy_in, .copy_out = td_gpu_core_copy_out, .set = td_gpu_core_set,      \
+    .copy_in = td_gpu_core_copy_in, .copy_out = td_gpu_core_copy_out, .copy = td_gpu_core_copy, .set = td_gpu_core_set,      \
     .load = td_gpu_core_load, .unload = td_gpu_core_unload, .wait = td_gpu_core_wait,              \
     .stream = td_gpu_core_stream, .mark = td_gpu_core_mark, .elapsed = td_gpu_core_elapsed
 

@@ -32,8 +32,10 @@ static void gpu_close(void *state)
 
     if (!s)
         return;
-    if (s->build)
+    if (s->build) {
         td_gpu_memory_free_held(s);
+        td_gpu_memory_free_left(s);
+    }
     td_gpu_build_close(s->build);
     td_gpu_blas_close(s->blas);
     if (s->device && !s->driver->is_dead(s->device))
@@ -164,6 +166,22 @@ static void gpu_release(void *state, void *prepared)
     free(p);
 }
 
+/* Upload; once more where the device was so full that weights of earlier ops were given up. */
+static int upload(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
+{
+    int rc;
+
+    s->kept_is_lost = false;
+    rc = p->kind->upload(s, p, err);
+    if (rc != TD_ENOMEM || !s->kept_is_lost)
+        return rc;
+    for (int i = 0; i < TD_GPU_N_PLACES; i++)
+        s->driver->free(s->device, &p->memory[i]);
+    memset(p->memory, 0, sizeof p->memory);
+    td_error_clear(err);
+    return p->kind->upload(s, p, err);
+}
+
 static int gpu_prepare(void *state, const struct td_op_call *op, void **prepared, struct td_error *err)
 {
     struct td_gpu_state *s = state;
@@ -181,7 +199,7 @@ static int gpu_prepare(void *state, const struct td_op_call *op, void **prepared
         td_fail(err, TD_EUNSUPPORTED, "%s", no);
     p->hold = s->renewed;
     s->renewed = false;
-    if (no || p->kind->upload(s, p, err)) {
+    if (no || upload(s, p, err)) {
         gpu_release(s, p);
         if (err->code == TD_ENOMEM)
             err->code = TD_EUNSUPPORTED; /* this machine has too little memory: no fault of the build */

@@ -95,6 +95,7 @@ static int upload_gemm(struct td_gpu_state *s, struct td_gpu_prepared *p, struct
 {
     int rc = td_gpu_blas_start(s->blas, err);
 
+    td_gpu_memory_name_weights(p, "");
     if (!rc)
         rc = upload_input(s, p, TD_GPU_AT_A, "a", err);
     if (!rc)

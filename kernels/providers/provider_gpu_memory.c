@@ -21,15 +21,67 @@ void td_gpu_memory_free_held(struct td_gpu_state *s)
     td_gpu_build_drop(s->build);
 }
 
+static bool has_left(const struct td_gpu_state *s)
+{
+    bool any = false;
+
+    for (int i = 0; i < TD_GPU_N_PLACES; i++)
+        any = any || s->spare[i].address || s->kept[i].memory.address;
+    return any;
+}
+
+void td_gpu_memory_free_left(struct td_gpu_state *s)
+{
+    free_all(s, s->spare);
+    for (int i = 0; i < TD_GPU_N_PLACES; i++) {
+        s->kept_is_lost = s->kept_is_lost || s->kept[i].memory.address;
+        if (!s->driver->is_dead(s->device))
+            s->driver->free(s->device, &s->kept[i].memory);
+        s->kept[i].content = (struct td_hash){0, 0};
+    }
+}
+
 void td_gpu_memory_release(struct td_gpu_state *s, struct td_gpu_prepared *p)
 {
-    if (!p->hold) {
-        free_all(s, p->memory);
+    for (int i = 0; i < TD_GPU_N_PLACES && !p->hold; i++)
+        if (p->memory[i].address && !s->driver->is_dead(s->device)) {
+            s->driver->free(s->device, &s->spare[i]);
+            s->spare[i] = p->memory[i];
+        }
+    if (!p->hold)
         return;
-    }
     if (s->n_held == TD_GPU_HELD)
         td_gpu_memory_free_held(s);
     memcpy(s->held[s->n_held++], p->memory, sizeof p->memory);
+}
+
+/* Place another tensor where one lay. False: it would not lie there as in memory of its own. */
+static bool place_again(struct td_gpu_memory *m, size_t bytes, size_t align, bool guard)
+{
+    if (guard != (m->reserved != 0))
+        return false;
+    if (!guard)
+        return m->bytes == bytes && !(m->address & (align - 1));
+    if (bytes > m->mapped_bytes || m->mapped_bytes - bytes >= m->range_bytes - m->mapped_bytes) /* one granule */
+        return false;
+    m->address = (m->reserved + m->mapped_bytes - bytes) & ~(uint64_t)(align - 1);
+    m->bytes = bytes;
+    return true;
+}
+
+static bool use_spare(struct td_gpu_state *s, struct td_gpu_prepared *p, enum td_gpu_place at, size_t bytes, size_t align)
+{
+    struct td_gpu_memory *m = &s->spare[at];
+
+    if (p->hold || !m->address)
+        return false;
+    if (!place_again(m, bytes, align, p->op->guard)) {
+        s->driver->free(s->device, m);
+        return false;
+    }
+    p->memory[at] = *m;
+    memset(m, 0, sizeof *m);
+    return true;
 }
 
 int td_gpu_memory_alloc(struct td_gpu_state *s, struct td_gpu_prepared *p, enum td_gpu_place at,
@@ -40,20 +92,92 @@ int td_gpu_memory_alloc(struct td_gpu_state *s, struct td_gpu_prepared *p, enum 
 
     bytes = bytes ? bytes : 1;
     align = align < 16 ? 16 : align; /* kernels load 16 bytes at once */
-    if (s->n_held && s->driver->alloc(s->device, bytes, align, p->op->guard, m, NULL) == TD_ENOMEM)
+    if (!use_spare(s, p, at, bytes, align) && (s->n_held || has_left(s)) &&
+        s->driver->alloc(s->device, bytes, align, p->op->guard, m, NULL) == TD_ENOMEM) {
         td_gpu_memory_free_held(s); /* a start at an old place is better than none */
+        td_gpu_memory_free_left(s);
+    }
     rc = m->address ? TD_OK : s->driver->alloc(s->device, bytes, align, p->op->guard, m, err);
     if (!rc && m->reserved)
         rc = s->driver->set(s->device, m->reserved, TD_GPU_GAP_BYTE, m->mapped_bytes, err);
     return rc ? td_fail_at(err, "%s", td_gpu_place_names[at]) : TD_OK;
 }
 
+/* ---- weights that stay ----------------------------------------------------------------------- */
+
+static struct td_hash mix(struct td_hash h, const void *data, size_t n)
+{
+    const struct td_hash both[2] = {h, td_hash_bytes(data, n)};
+
+    return td_hash_bytes(both, sizeof both);
+}
+
+void td_gpu_memory_name_weights(struct td_gpu_prepared *p, const char *layout)
+{
+    struct td_hash h = td_hash_bytes(layout, strlen(layout));
+    int i;
+
+    p->content = (struct td_hash){0, 0};
+    h = mix(h, p->op->kind, strlen(p->op->kind));
+    for (i = 0; i < p->op->n_attrs; i++)
+        if (strcmp(p->op->attrs[i].name, "m")) {
+            h = mix(h, p->op->attrs[i].name, strlen(p->op->attrs[i].name));
+            h = mix(h, &p->op->attrs[i].value, sizeof p->op->attrs[i].value);
+        }
+    for (i = 0; i < p->op->n_in; i++) {
+        const struct td_tensor *t = &p->op->in[i];
+
+        if (td_op_input_is_of_the_call(t->role))
+            continue;
+        if (td_hash_is_zero(t->content))
+            return;
+        h = mix(h, t->role, strlen(t->role));
+        h = mix(h, &t->dtype, sizeof t->dtype);
+        h = mix(h, t->strides, sizeof t->strides);
+        h = mix(h, &t->content, sizeof t->content);
+    }
+    p->content = h;
+}
+
+bool td_gpu_memory_has(const struct td_gpu_state *s, const struct td_gpu_prepared *p, enum td_gpu_place at, size_t bytes)
+{
+    return at != TD_GPU_AT_A && !td_hash_is_zero(p->content) && td_hash_eq(s->kept[at].content, p->content) &&
+           s->kept[at].memory.bytes == bytes;
+}
+
+/* Keep what was uploaded, if there is memory for it. */
+static void keep(struct td_gpu_state *s, const struct td_gpu_prepared *p, enum td_gpu_place at, size_t bytes)
+{
+    struct td_gpu_memory *m = &s->kept[at].memory;
+
+    s->kept[at].content = (struct td_hash){0, 0};
+    if (at == TD_GPU_AT_A || !bytes || p->hold || td_hash_is_zero(p->content))
+        return;
+    if (m->bytes != bytes) {
+        s->driver->free(s->device, m);
+        if (s->driver->alloc(s->device, bytes, 256, false, m, NULL))
+            return;
+    }
+    if (!s->driver->copy(s->device, m->address, p->memory[at].address, bytes, NULL))
+        s->kept[at].content = p->content;
+}
+
 int td_gpu_memory_upload(struct td_gpu_state *s, struct td_gpu_prepared *p, enum td_gpu_place at,
                          const void *data, size_t bytes, size_t align, struct td_error *err)
 {
+    const bool has = td_gpu_memory_has(s, p, at, bytes);
     int rc = td_gpu_memory_alloc(s, p, at, bytes, align, err);
 
-    return rc ? rc : s->driver->copy_in(s->device, p->memory[at].address, data, bytes, err);
+    if (rc)
+        return rc;
+    if (has && td_gpu_memory_has(s, p, at, bytes)) /* it may have been freed for want of memory */
+        return s->driver->copy(s->device, p->memory[at].address, s->kept[at].memory.address, bytes, err);
+    if (!data)
+        return td_fail(err, TD_ENOMEM, "%s: no memory on the GPU", td_gpu_place_names[at]);
+    rc = s->driver->copy_in(s->device, p->memory[at].address, data, bytes, err);
+    if (!rc)
+        keep(s, p, at, bytes);
+    return rc;
 }
 
 void td_gpu_copy_rows(void *to, size_t to_stride, const void *from, size_t from_stride, size_t bytes, int64_t rows)

@@ -47,6 +47,11 @@ struct td_gpu_state {
     /* Memory of earlier starts of a timed op, not freed yet, so that the next start lies elsewhere. */
     struct td_gpu_memory held[TD_GPU_HELD][TD_GPU_N_PLACES];
     int n_held;
+    /* What the last op left, for the next: memory to place its tensors in, and the weights as they were uploaded, in memory that
+     * no kernel is given. */
+    struct td_gpu_memory spare[TD_GPU_N_PLACES];
+    struct { struct td_gpu_memory memory; struct td_hash content; } kept[TD_GPU_N_PLACES];
+    bool kept_is_lost;             /* it was freed while an op was prepared, which may have counted on it */
     const char *choice;            /* the environment variable that `only` comes from */
     char only[96];                 /* names of kernels must contain this; "": any */
     char words[400], why[640];     /* of struct td_provider: words; the last reason given */
@@ -60,6 +65,7 @@ struct td_gpu_prepared {
     size_t c_bytes;                /* of C on the device */
     bool c_dense;                  /* C is dense on the device, though op->out may have gaps */
     bool hold;                     /* a start of a timed op: its memory is held when it is released */
+    struct td_hash content;        /* of all its weights, and of how they lie on the GPU; zero: not known */
 
     struct td_gpu_linear linear;   /* of kind gemm; addresses once uploaded */
 

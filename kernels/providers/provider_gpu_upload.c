@@ -70,10 +70,11 @@ static int upload_exllama(struct td_gpu_state *s, struct td_gpu_prepared *p, str
                                      .groups = x->groups,
                                      .g_idx = x->g_idx};
     const size_t bytes = (size_t)x->k * (size_t)x->bits / 8 * (size_t)x->n;
-    uint32_t *shuffled = malloc(bytes + 1);
+    const bool there = td_gpu_memory_has(s, p, TD_GPU_AT_QWEIGHT, bytes);
+    uint32_t *shuffled = there ? NULL : malloc(bytes + 1);
     int32_t *perm = malloc((size_t)x->k * sizeof *perm * 2), *again = perm ? perm + x->k : NULL;
     bool ordered = !is_in_order(x);
-    int rc = shuffled && perm ? TD_OK : td_fail(err, TD_ENOMEM, "out of memory");
+    int rc = (there || shuffled) && perm ? TD_OK : td_fail(err, TD_ENOMEM, "out of memory");
 
     if (!rc && ordered) {
         td_gptq_argsort_groups(&w, perm);
@@ -84,7 +85,7 @@ static int upload_exllama(struct td_gpu_state *s, struct td_gpu_prepared *p, str
                         "groups of other sizes than %d rows cannot be sorted into exllama's layout",
                         x->group_size);
     }
-    if (!rc)
+    if (!rc && !there)
         rc = td_exllama_shuffle(x->bits, x->k, x->n, x->qweight, ordered ? perm : NULL, shuffled, err);
     if (!rc)
         rc = td_gpu_memory_upload(s, p, TD_GPU_AT_QWEIGHT, shuffled, bytes, td_op_in(p->op, "qweight")->align, err);
@@ -123,8 +124,11 @@ int td_gpu_upload_gptq(struct td_gpu_state *s, struct td_gpu_prepared *p, struct
     const struct td_gpu_adapter *adapter = p->adapter;
     const struct td_tensor *out = &p->op->out;
     const bool marlin = !strcmp(adapter->layout, "marlin");
-    int rc = p->sorts_rows ? upload_sorted_a(s, p, err)
-                           : upload_a(s, p, marlin || td_gpu_field_at(adapter, "lda") < 0, err);
+    int rc;
+
+    td_gpu_memory_name_weights(p, adapter->layout);
+    rc = p->sorts_rows ? upload_sorted_a(s, p, err)
+                       : upload_a(s, p, marlin || td_gpu_field_at(adapter, "lda") < 0, err);
 
     if (!rc && p->plan.dequant_w)
         rc = td_gpu_dequant_w_alloc(s, p, err);

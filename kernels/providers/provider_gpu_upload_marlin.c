@@ -64,9 +64,15 @@ static int upload_qweight(struct td_gpu_state *s, struct td_gpu_prepared *p, str
 {
     const struct td_gptq_op *x = &p->x;
     const size_t bytes = (size_t)x->k * (size_t)x->bits / 8 * (size_t)x->n;
-    uint32_t *to = alloc_host(bytes, err);
-    int32_t *perm = p->sorts_rows ? td_gpu_marlin_perm(x) : NULL;
-    int rc = !to || (p->sorts_rows && !perm) ? td_fail(err, TD_ENOMEM, "out of memory") : TD_OK;
+    uint32_t *to;
+    int32_t *perm;
+    int rc;
+
+    if (td_gpu_memory_has(s, p, TD_GPU_AT_QWEIGHT, bytes))
+        return td_gpu_memory_upload(s, p, TD_GPU_AT_QWEIGHT, NULL, bytes, 16, err);
+    to = alloc_host(bytes, err);
+    perm = p->sorts_rows ? td_gpu_marlin_perm(x) : NULL;
+    rc = !to || (p->sorts_rows && !perm) ? td_fail(err, TD_ENOMEM, "out of memory") : TD_OK;
 
     if (!rc)
         rc = td_marlin_repack(x->bits, x->k, x->n, x->qweight, perm, to, err);

@@ -42,6 +42,7 @@ static int to_device(uint64_t to, const void *from, size_t bytes, struct stream 
         return TD_CUDA_INVALID_HANDLE;
     if (!on_device(to, bytes) || (wait && s->capture))
         return s->capture ? TD_CUDA_STREAM_CAPTURE_UNSUPPORTED : TD_CUDA_INVALID_VALUE;
+    fake.bytes_copied_in += bytes;
     rc = issue_copy(s, (void *)(uintptr_t)to, from, bytes, !pinned);
     if (!rc && wait && (pinned || bytes > STAGED))
         stream_finish(s, s->issued);

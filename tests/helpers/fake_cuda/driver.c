@@ -492,6 +492,16 @@ static size_t bytes_in_use(void)
     return n;
 }
 
+static size_t bytes_copied_in(void)
+{
+    size_t n;
+
+    pthread_mutex_lock(&fake.lock); /* a thread that was abandoned may be freeing */
+    n = fake.bytes_copied_in;
+    pthread_mutex_unlock(&fake.lock);
+    return n;
+}
+
 static void on_ran(fake_cuda_ran_fn *fn)
 {
     atomic_store(&fake.ran, fn);
@@ -512,7 +522,7 @@ static void reset(void)
 
 const struct fake_cuda_api *fake_cuda_api(void)
 {
-    static const struct fake_cuda_api api = {add_kernel, on_call, on_load, add_fault, use_thread, calls, calls_here, bytes_in_use, reset, on_ran, behind_graph, hang, is_hanging};
+    static const struct fake_cuda_api api = {add_kernel, on_call, on_load, add_fault, use_thread, calls, calls_here, bytes_in_use, reset, on_ran, behind_graph, hang, is_hanging, bytes_copied_in};
 
     return &api;
 }

@@ -90,6 +90,7 @@ struct fake_cuda_api {
     void (*behind_graph)(void (*fn)(void));                      /* called once, behind the next launch of a graph, before anybody knows that it is back */
     void (*hang)(const char *name, int n);                       /* as TD_FAKE_CUDA_HANG, counted from now on; NULL, 0: calls that hang go on */
     bool (*is_hanging)(void);
+    size_t (*bytes_copied_in)(void);                             /* from the host, since the library was loaded */
 };
 /* The functions above; tests link the library or use dlsym. */
 const struct fake_cuda_api *fake_cuda_api(void);

@@ -121,7 +121,7 @@ struct fake {
     struct region *regions;
     struct stream *streams, legacy, per_thread;
     struct event *events;
-    size_t bytes_in_use;
+    size_t bytes_in_use, bytes_copied_in;
     fake_cuda_hook_fn *hook; void *hook_user;
     fake_cuda_load_fn *load_hook; void *load_user;
     fake_cuda_ran_fn *_Atomic ran;
