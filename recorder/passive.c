@@ -27,7 +27,10 @@
 #include "wire/capture/packets.h"
 #include "wire/derive.h"
 
-enum { MOST_IN_FLIGHT = 60000 }; /* the deriver follows 65,536 */
+enum {
+    MOST_IN_FLIGHT = 60000,       /* the deriver follows 65,536 */
+    LOOK_AT_MEMORY = 4096         /* each so many packets */
+};
 
 struct passive {
     const struct td_passive_options *opt;
@@ -200,6 +203,15 @@ static bool is_over(const struct passive *p, int64_t until_ns)
            (p->opt->max_exchanges && p->left_out && !td_capture_in_flight(p->capture));
 }
 
+/* Each connection takes little, and a capture may have very many. */
+static void look_at_memory(struct passive *p)
+{
+    const int64_t packets = td_capture_count(p->capture)->packets;
+
+    if (packets % LOOK_AT_MEMORY == 0 && td_memory_left() < (uint64_t)td_memory_max() / 8)
+        td_capture_drop_oldest(p->capture);
+}
+
 /* Read until the end. A file that is damaged, or ends in mid-packet, ends there. */
 static int read_packets(struct passive *p)
 {
@@ -215,9 +227,11 @@ static int read_packets(struct passive *p)
         rc = td_packets_next(p->packets, &packet, &p->broken);
         if (rc < 0 || (rc == 0 && !live))
             break;
-        if (rc)
-            td_capture_packet(p->capture, td_packets_link(p->packets), packet.t_ns, packet.data, packet.captured,
-                              packet.wire);
+        if (!rc)
+            continue;
+        td_capture_packet(p->capture, td_packets_link(p->packets), packet.t_ns, packet.data, packet.captured,
+                          packet.wire);
+        look_at_memory(p);
     }
     td_capture_end(p->capture);
     if (!p->rc)

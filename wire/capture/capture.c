@@ -47,6 +47,7 @@ int td_capture_new(const struct td_capture_options *opt, struct td_capture **out
     c->all = (struct td_conversations){.wants = opt->wants, .wants_arg = opt->wants_arg, .sink = opt->sink,
                                        .sink_arg = opt->sink_arg, .api = opt->api,
                                        .max_held_bytes = opt->max_held_bytes};
+    c->counts.streams.max_held = opt->max_held_bytes;
     *out = c;
     return TD_OK;
 }
@@ -131,7 +132,7 @@ static void end_connection(struct connection *k, const char *why)
     td_conversation_end(k->conversation, k->last_ns, why);
     td_conversation_free(k->conversation);
     for (i = 0; i < 2; i++)
-        td_reassembly_release(&k->dir[i]);
+        td_reassembly_release(&k->dir[i], &c->counts.streams);
     for (at = bucket_of(c, &k->key); *at != k; at = &(*at)->chain)
         ;
     *at = k->chain;
@@ -292,6 +293,16 @@ void td_capture_packet(struct td_capture *c, int link, int64_t t_ns, const uint8
         c->counts.other_segments++;
     else
         take_segment(c, &s);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+void td_capture_drop_oldest(struct td_capture *c)
+{
+    size_t n = c->n / 4 + 1;
+
+    for (; n && c->oldest; n--, c->counts.dropped++)
+        end_connection(c->oldest, "no memory was left for its connection (--max-memory)");
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */

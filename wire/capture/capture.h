@@ -31,7 +31,7 @@ struct td_capture_options {
     const char *api;              /* name of the dialect, for the notes; borrowed */
     td_conversation_wants_fn *wants; void *wants_arg;
     void (*sink)(void *arg, const struct td_wire *rec); void *sink_arg;
-    int64_t max_held_bytes;       /* of requests that are not complete */
+    int64_t max_held_bytes;       /* of requests that are not complete; and of bytes behind holes */
 };
 
 struct td_capture;
@@ -41,6 +41,8 @@ void td_capture_free(struct td_capture *c);
  *   link     : enum td_link
  *   captured : bytes at p; wire: bytes that the packet had */
 void td_capture_packet(struct td_capture *c, int link, int64_t t_ns, const uint8_t *p, size_t captured, size_t wire);
+/* Forget a quarter of the connections, those that were silent longest: memory is short. */
+void td_capture_drop_oldest(struct td_capture *c);
 /* The capture ends: what is open is cut. */
 void td_capture_end(struct td_capture *c);
 const struct td_capture_counts *td_capture_count(struct td_capture *c);

@@ -135,9 +135,11 @@ static void forget_request(struct td_conversation *c)
     if (c->in_request)
         td_http_release(&c->request);
     c->in_request = false;
-    c->all->held_bytes -= (int64_t)c->whole.len;
+    c->all->held_bytes -= (int64_t)(c->whole.len + c->n_pieces * sizeof *c->piece);
     td_buf_release(&c->whole);
-    c->n_pieces = 0;
+    free(c->piece);
+    c->piece = NULL;
+    c->n_pieces = c->cap_pieces = 0;
 }
 
 /* Where the body of a whole request begins. */
@@ -260,12 +262,14 @@ static bool begin_request(struct td_conversation *c, const uint8_t *data, size_t
 /* Keep bytes of a request until it is complete. False: there is no room. */
 static bool hold_piece(struct td_conversation *c, int64_t t_ns, const uint8_t *data, size_t n)
 {
-    if (c->all->held_bytes + (int64_t)n > c->all->max_held_bytes ||
+    const int64_t more = (int64_t)(n + sizeof *c->piece);
+
+    if (c->all->held_bytes + more > c->all->max_held_bytes ||
         td_array_grow(&c->piece, c->n_pieces, &c->cap_pieces, sizeof *c->piece, 1 << 20) ||
         td_buf_add(&c->whole, data, n))
         return false;
     c->piece[c->n_pieces++] = (struct piece){t_ns, n};
-    c->all->held_bytes += (int64_t)n;
+    c->all->held_bytes += more;
     return true;
 }
 

@@ -21,7 +21,6 @@ static int32_t distance(uint32_t a, uint32_t b)
 
 void td_reassembly_begin(struct td_reassembly *r, uint32_t first)
 {
-    td_reassembly_release(r);
     *r = (struct td_reassembly){.begun = true, .next = first};
 }
 
@@ -60,15 +59,26 @@ static void hand_on(struct td_reassembly *r, int64_t t_ns, uint32_t seq, const u
     hand_gap(r, wire_len - (len > known ? len : known), TD_GAP_SNAP, sink, counts);
 }
 
+/* The first that waits does so no more. The caller frees it. */
+static struct td_held *take_first(struct td_reassembly *r, struct td_reassembly_counts *counts)
+{
+    struct td_held *h = r->held;
+
+    r->held = h->next;
+    r->held_bytes -= h->len;
+    r->n_held--;
+    counts->held -= (int64_t)(sizeof *h + h->len);
+    return h;
+}
+
 /* Hand on what waited for the bytes that are there now. */
 static void hand_on_held(struct td_reassembly *r, const struct td_reassembly_sink *sink,
                          struct td_reassembly_counts *counts)
 {
     struct td_held *h;
 
-    while ((h = r->held) && distance(h->seq, r->next) >= 0) {
-        r->held = h->next;
-        r->held_bytes -= h->len;
+    while (r->held && distance(r->held->seq, r->next) >= 0) {
+        h = take_first(r, counts);
         hand_on(r, h->t_ns, h->seq, h->data, h->len, h->wire_len, sink, counts);
         free(h);
     }
@@ -120,7 +130,10 @@ static void hold(struct td_reassembly *r, const struct td_segment *s, const stru
     memcpy(h->data, s->data, s->len);
     *at = h;
     r->held_bytes += s->len;
-    while (r->held_bytes > TD_REASSEMBLY_MAX_HELD)
+    r->n_held++;
+    counts->held += (int64_t)(sizeof *h + s->len);
+    while (r->held && (r->held_bytes > TD_REASSEMBLY_MAX_HELD || r->n_held > TD_REASSEMBLY_MAX_SEGMENTS ||
+                       counts->held > counts->max_held))
         give_up_hole(r, sink, counts);
 }
 
@@ -177,13 +190,9 @@ bool td_reassembly_is_over(const struct td_reassembly *r)
     return r->has_end && (!r->begun || distance(r->end, r->next) >= 0);
 }
 
-void td_reassembly_release(struct td_reassembly *r)
+void td_reassembly_release(struct td_reassembly *r, struct td_reassembly_counts *counts)
 {
-    struct td_held *h;
-
-    while ((h = r->held)) {
-        r->held = h->next;
-        free(h);
-    }
+    while (r->held)
+        free(take_first(r, counts));
     memset(r, 0, sizeof *r);
 }

@@ -10,17 +10,19 @@
 
 #include "wire/capture/packet.h"
 
-#define TD_REASSEMBLY_MAX_HELD ((size_t)8 << 20)   /* bytes that wait behind a hole */
+#define TD_REASSEMBLY_MAX_HELD ((size_t)8 << 20)   /* bytes that wait behind a hole, and */
+#define TD_REASSEMBLY_MAX_SEGMENTS 8192            /* the segments that they are */
 #define TD_REASSEMBLY_PATIENCE_NS 200000000        /* a hole whose bytes were acknowledged, in the capture's time */
 
 enum td_gap_cause { TD_GAP_LOST, TD_GAP_SNAP };
 
-struct td_reassembly_counts {
+struct td_reassembly_counts {     /* of all connections */
     int64_t bytes;                /* handed on */
     int64_t repeated;             /* bytes that were there already */
     int64_t differing;            /* segments that disagree with those before them */
     int64_t lost, snapped;        /* bytes of gaps, by cause */
     int64_t no_room;              /* of lost: bytes that came, and found no memory */
+    int64_t held, max_held;       /* bytes of memory that wait now; the most that may */
 };
 
 struct td_reassembly_sink {
@@ -36,10 +38,10 @@ struct td_reassembly {            /* zeroed: nothing has come */
     bool has_end; uint32_t end;   /* sequence number of FIN */
     int64_t last_ns;              /* of what was handed on last */
     struct td_held *held;         /* by sequence number */
-    size_t held_bytes;
+    size_t held_bytes, n_held;
 };
 
-/* A connection is opened: its first byte has the number behind that of SYN. */
+/* A connection is opened: its first byte has the number behind that of SYN. Nothing came before. */
 void td_reassembly_begin(struct td_reassembly *r, uint32_t first);
 /* A segment. Without td_reassembly_begin() the first one that has data begins. */
 void td_reassembly_add(struct td_reassembly *r, const struct td_segment *s, const struct td_reassembly_sink *sink,
@@ -53,6 +55,6 @@ void td_reassembly_end(struct td_reassembly *r, const struct td_reassembly_sink 
                        struct td_reassembly_counts *counts);
 /* Did the sender end its direction, and is all before that handed on? */
 bool td_reassembly_is_over(const struct td_reassembly *r);
-void td_reassembly_release(struct td_reassembly *r);
+void td_reassembly_release(struct td_reassembly *r, struct td_reassembly_counts *counts);
 
 #endif

@@ -113,7 +113,7 @@ static void test_what_waits_behind_a_hole_is_bounded(void **state)
     enum { PIECE = 32768, N = (int)(TD_REASSEMBLY_MAX_HELD / PIECE) + 2 };
     char *piece = malloc(PIECE);
     struct seen s;
-    struct td_capture *c = capture_of(&s, 1 << 20);
+    struct td_capture *c = capture_of(&s, 1 << 30);
     int i;
 
     (void)state;
@@ -131,6 +131,66 @@ static void test_what_waits_behind_a_hole_is_bounded(void **state)
     assert_int_equal(td_capture_count(c)->streams.lost, 5000 - 519);
     td_capture_free(c);
     free(piece);
+}
+
+/* An enemy's segments of one byte would else be searched one by one, for ever. */
+static void test_segments_behind_a_hole_are_bounded(void **state)
+{
+    struct seen s;
+    struct td_capture *c = capture_of(&s, 1 << 30);
+    int i;
+
+    (void)state;
+    open_connection(c, 7);
+    for (i = 0; i <= TD_REASSEMBLY_MAX_SEGMENTS; i++) {
+        assert_int_equal(td_capture_count(c)->streams.lost, 0);
+        put(c, true, 7, 0, 200 + 2 * (uint32_t)i, 0, "x", 1, 0);
+    }
+    assert_int_equal(td_capture_count(c)->streams.lost, 100);
+    td_capture_free(c);
+}
+
+static void test_memory_behind_all_holes_is_bounded(void **state)
+{
+    char piece[4000];
+    struct seen s;
+    struct td_capture *c = capture_of(&s, 40000);
+    int i;
+
+    (void)state;
+    memset(piece, 'x', sizeof piece);
+    for (i = 0; i < 9; i++) {
+        open_connection(c, (uint16_t)(7 + i));
+        put(c, true, (uint16_t)(7 + i), 0, 200, 0, piece, sizeof piece, 0);
+    }
+    assert_int_equal(td_capture_count(c)->streams.lost, 0);
+    assert_in_range(td_capture_count(c)->streams.held, 9 * sizeof piece, 40000);
+    open_connection(c, 99);
+    put(c, true, 99, 0, 200, 0, piece, sizeof piece, 0);
+    assert_int_equal(td_capture_count(c)->streams.lost, 100);
+    td_capture_end(c);
+    assert_int_equal(td_capture_count(c)->streams.held, 0);
+    td_capture_free(c);
+}
+
+static void test_the_silent_ones_are_dropped(void **state)
+{
+    struct seen s;
+    struct td_capture *c = capture_of(&s, 1 << 20);
+    int i;
+
+    (void)state;
+    for (i = 0; i < 8; i++) {
+        open_connection(c, (uint16_t)(7 + i));
+        put_text(c, true, (uint16_t)(7 + i), 100, ASK);
+    }
+    put_text(c, true, 7, 100, ASK); /* not silent */
+    td_capture_drop_oldest(c);
+    assert_int_equal(td_capture_count(c)->dropped, 3);
+    assert_int_equal(s.cut, 3);
+    put_text(c, false, 7, 500, SAY);
+    assert_string_equal(s.last_close, "{\"close\":{\"ok\":true}}");
+    td_capture_free(c);
 }
 
 /* Packets may be captured a little out of order; what was acknowledged long ago is lost. */
@@ -191,7 +251,7 @@ static void test_requests_in_memory_are_bounded(void **state)
 {
     char big[3000];
     struct seen s;
-    struct td_capture *c = capture_of(&s, 1000);
+    struct td_capture *c = capture_of(&s, 1000 + 2 * 16);
 
     (void)state;
     memset(big, 'x', sizeof big);
@@ -216,6 +276,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_exchange),
         cmocka_unit_test(test_what_waits_behind_a_hole_is_bounded),
+        cmocka_unit_test(test_segments_behind_a_hole_are_bounded),
+        cmocka_unit_test(test_memory_behind_all_holes_is_bounded),
+        cmocka_unit_test(test_the_silent_ones_are_dropped),
         cmocka_unit_test(test_a_hole_that_was_acknowledged_is_given_up),
         cmocka_unit_test(test_connections_are_bounded),
         cmocka_unit_test(test_requests_that_wait_are_bounded),
