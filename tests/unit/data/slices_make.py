@@ -3,8 +3,9 @@
 
     python3 -m venv v && v/bin/pip install numpy scipy statsmodels && v/bin/python tests/unit/data/slices_make.py > tests/unit/data/slices.tsv
 
-Lines, separated by tabs: name, what is asked, ops (of one row each) and columns, errors of the baseline, errors of the
-candidate, outputs, results; lists by blanks.
+Lines, separated by tabs: name, what is asked, ops and rows and columns of each, errors of the baseline, errors of the
+candidate, outputs, results; lists by blanks. What is asked of a mean: modulus and rest; rows, tail: the same of rows, or
+the size of the last tile and 0.
 SPDX-License-Identifier: Apache-2.0
 """
 import numpy as np
@@ -15,6 +16,7 @@ from scipy import stats
 
 rng = np.random.default_rng(20261126)
 fmt = lambda v: " ".join("%.12g" % float(x) for x in np.ravel(v))
+sizes = lambda v: fmt([v.shape[0], 1 if v.ndim == 2 else v.shape[1], v.shape[-1]])
 exact = lambda v: np.round(np.asarray(v) * 256) / 256  # sums of these are exact in a float
 print("# made by slices_make.py with scipy", scipy.__version__, "statsmodels", statsmodels.__version__)
 
@@ -36,7 +38,7 @@ def case(old, now, mod, rest):
     sides = old[:, inside].mean(), now[:, inside].mean()
     if sides[0] * sides[1] < 0:
         p = max(p, p_and_error(now + old, inside)[0])
-    print("mean", fmt([mod, rest]), fmt(old.shape), fmt(old), fmt(now), fmt(np.ones(old.shape)),
+    print("mean", fmt([mod, rest]), sizes(old), fmt(old), fmt(now), fmt(np.ones(old.shape)),
           fmt([sides[1] - sides[0], error, dof, p]), sep="\t")
 
 for ops in (6, 9, 24):
@@ -52,12 +54,29 @@ for ops in (6, 20):  # slopes: of outputs of any size
     x = exact(rng.normal(0, rng.uniform(0.5, 2, (ops, 1)), (ops, 4)))
     old, now = exact(rng.normal(0, 0.3, (ops, 4))), exact(rng.normal(0, 0.3, (ops, 4)) + 0.05 * x)
     est = [np.linalg.lstsq(x.reshape(-1, 1), e.ravel(), rcond=None)[0][0] for e in (old, now)]
-    print("slope", fmt([1, 0]), fmt(x.shape), fmt(old), fmt(now), fmt(x), fmt([est[1] - est[0]]), sep="\t")
+    print("slope", fmt([1, 0]), sizes(x), fmt(old), fmt(now), fmt(x), fmt([est[1] - est[0]]), sep="\t")
 
 for ops, factor in ((6, 1.0), (6, 1.5), (12, 1.3), (30, 4.0)):
     old = exact(rng.normal(0, 2, (ops, 8)))
     now = exact(old * factor * np.exp(rng.normal(0, 0.1, (ops, 1))))
     ratio = np.log(np.sqrt((now ** 2).mean(axis=1) / (old ** 2).mean(axis=1)))
     t = stats.ttest_1samp(ratio, np.log(1.25), alternative="greater")
-    print("coarse", fmt([1.25, 0]), fmt(old.shape), fmt(old), fmt(now), fmt(np.ones(old.shape)),
+    print("coarse", fmt([1.25, 0]), sizes(old), fmt(old), fmt(now), fmt(np.ones(old.shape)),
           fmt([np.exp(ratio.mean()), stats.sem(ratio), ops - 1, t.pvalue if ratio.mean() > np.log(1.25) else 1]), sep="\t")
+
+for ops in (6, 15):  # rows of few columns: ops alone are blocks
+    old, now = exact(rng.normal(0, 0.3, (ops, 2, 4))), exact(rng.normal(0.3, 0.3, (ops, 2, 4)))
+    sides = old[:, 1].mean(axis=1), now[:, 1].mean(axis=1)
+    if sides[0].mean() < 0:  # one sign: else two tests are made
+        old, sides = -old, (-sides[0], sides[1])
+    t = stats.ttest_rel(sides[1], sides[0])
+    print("rows", fmt([2, 1]), sizes(old), fmt(old), fmt(now), fmt(np.ones(old.shape)),
+          fmt([sides[1].mean() - sides[0].mean(), stats.sem(sides[1] - sides[0]), ops - 1, t.pvalue]), sep="\t")
+
+for ops in (9, 24):  # the last 4 of 12 columns, where tiles have 8: how far all columns lie apart counts
+    old, now = exact(rng.normal(0, 0.3, (ops, 12)) + 0.3), exact(rng.normal(0.3, 0.3, (ops, 12)) + 0.5)
+    d = now - old
+    tail = d[:, 8:].mean(axis=1)
+    error, dof = np.hypot(stats.sem(tail), d.mean(axis=0).std(ddof=1) / 2), min(ops - 1, 11)
+    print("tail", fmt([8, 0]), sizes(old), fmt(old), fmt(now), fmt(np.ones(old.shape)),
+          fmt([tail.mean(), error, dof, 2 * stats.t.sf(abs(tail.mean()) / error, dof)]), sep="\t")
