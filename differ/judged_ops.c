@@ -81,6 +81,16 @@ const char *td_op_result_name(enum td_op_result r)
     return NAMES[r];
 }
 
+/* Most ops of a large set have none, so it is no array in each. */
+void td_judged_op_set_why(struct td_judged_op *op, const char *text)
+{
+    char *copy = *text ? td_strdup(text) : NULL;
+
+    if (op->why && *op->why)
+        free((char *)(uintptr_t)op->why);
+    op->why = copy ? copy : "";
+}
+
 bool td_judged_op_runs_before(const struct td_judged_op *a, const struct td_judged_op *b)
 {
     if (a->step >= 0 && b->step >= 0 && a->step != b->step)
@@ -215,7 +225,8 @@ static void read_errors(struct td_judged_ops *set, const cJSON *j, struct td_jud
     read_op_error(set, td_json_get(j, "recorded"), &x->recorded);
     read_op_error(set, td_json_get(j, "baseline"), &x->baseline);
     read_op_error(set, td_json_get(j, "candidate"), &x->candidate);
-    td_op_over_read(td_json_get(j, "over"), x->candidate.score, &x->over);
+    if (cJSON_IsObject(td_json_get(j, "over")) && (x->over = malloc(sizeof *x->over)))
+        td_op_over_read(td_json_get(j, "over"), x->candidate.score, x->over);
     td_judged_slices_read(set, j, x);
 }
 
@@ -351,6 +362,7 @@ int td_judged_ops_add(struct td_judged_ops *s, const char *fixture_id, const str
     x->step = op->step;
     x->pid = op->pid;
     x->turn = -1;
+    x->why = "";
     x->rank = (int)td_json_get_i64(op->extra, "rank", -1);
     x->kind = intern(s, op->kind ? op->kind : "?");
     x->layer = intern(s, op->layer);
@@ -444,6 +456,8 @@ void td_judged_ops_release(struct td_judged_ops *s)
     size_t i;
 
     for (i = 0; i < s->n; i++) {
+        td_judged_op_set_why(&s->op[i], "");
+        free(s->op[i].over);
         free(s->op[i].attr);
         free(s->op[i].hot);
         free(s->op[i].cold);

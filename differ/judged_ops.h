@@ -81,7 +81,8 @@ struct td_judged_op {
     /* from the replayer's judgement */
     enum td_op_status status;           /* NONE: not judged */
     const char *reason;
-    struct td_op_over over;             /* where the candidate is over its limit */
+    struct td_op_over *over;            /* where the candidate is over its limit, owned by the set; NULL:
+                                           it is not, or an older replay does not tell */
     bool damaged;                       /* recorded bytes that it needs are damaged */
     bool never_ran;                     /* it failed, crashed or hung before its kernel ran */
     double judge_floor, format_cost;    /* NaN: not given */
@@ -108,7 +109,7 @@ struct td_judged_op {
     enum td_op_result result;
     bool format_changed;
     enum td_format_change format;
-    char why[240];
+    const char *why;                    /* never NULL; td_judged_op_set_why() sets it */
     double limit, limit_of[TD_RMS_PARTS];
     double limit_rms;                   /* of the part that is over its limit, else the largest */
 };
@@ -144,6 +145,8 @@ void td_judged_ops_release(struct td_judged_ops *s);
  *   out : the memory of the result when there is a rank; else the result is the layer itself */
 const char *td_judged_op_layer_words(const struct td_judged_op *op, const char *unknown, char *out,
                                      size_t size);
+/* Say why an op has its result, in place of what was said before. text is copied. */
+void td_judged_op_set_why(struct td_judged_op *op, const char *text);
 /* Does a run before b, as far as their steps and numbers tell? */
 bool td_judged_op_runs_before(const struct td_judged_op *a, const struct td_judged_op *b);
 /* The value of an attribute, or `missing`. */

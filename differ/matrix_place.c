@@ -345,9 +345,9 @@ static void add_common_place(const struct td_judged_ops *ops, struct td_buf *wor
     bool numbers = true;
 
     for (i = 0; i < ops->n; i++) {
-        const struct td_op_over *o = &ops->op[i].over;
+        const struct td_op_over *o = ops->op[i].over;
 
-        if (!is_bad(&ops->op[i]) || !o->present)
+        if (!is_bad(&ops->op[i]) || !o)
             continue;
         known++;
         everywhere += td_op_over_is_everywhere(o);

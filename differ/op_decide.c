@@ -67,11 +67,13 @@ static int part_over(const struct td_judged_op *op)
 void td_op_set_result(struct td_judged_op *op, enum td_op_result r, const char *fmt, ...)
 {
     va_list ap;
+    char why[240];
 
     op->result = r;
     va_start(ap, fmt);
-    vsnprintf(op->why, sizeof op->why, fmt, ap);
+    vsnprintf(why, sizeof why, fmt, ap);
     va_end(ap);
+    td_judged_op_set_why(op, why);
 }
 
 /* Ops without an error that can be compared. Returns true when the op is decided. */
@@ -332,7 +334,7 @@ void td_op_decide(struct td_judged_op *op, const struct td_judged_group *group,
     bool over;
     int i;
 
-    op->why[0] = '\0';
+    td_judged_op_set_why(op, "");
     op->format_changed = false;
     op->limit = floor;
     op->limit_rms = floor_rms;

@@ -27,8 +27,7 @@ static void read_lines(const cJSON *j, struct td_op_lines *out)
 
 void td_op_over_read(const cJSON *over, double score, struct td_op_over *out)
 {
-    *out = (struct td_op_over){.present = cJSON_IsObject(over),
-                               .of_rms = !strcmp(td_json_get_str(over, "of", ""), "rms"),
+    *out = (struct td_op_over){.of_rms = !strcmp(td_json_get_str(over, "of", ""), "rms"),
                                .is_finite = isfinite(score),
                                .limit = td_json_get_num(over, "limit", NAN)};
     read_lines(td_json_get(over, "rows"), &out->rows);
@@ -54,7 +53,7 @@ void td_op_over_write(const struct td_op_over *o, struct td_jw *w, const char *k
 {
     struct td_buf words = TD_BUF_INIT(1024);
 
-    if (!o->present) {
+    if (!o) {
         td_jw_null(w, key);
         return;
     }
@@ -105,7 +104,7 @@ void td_op_lines_add_words(const struct td_op_lines *l, const char *what, struct
 
 bool td_op_over_is_everywhere(const struct td_op_over *o)
 {
-    return o->present && o->cols.bad > 1 && !is_range(&o->cols) && !o->cols.period &&
+    return o->cols.bad > 1 && !is_range(&o->cols) && !o->cols.period &&
            !is_range(&o->rows) && !o->rows.period &&
            (double)o->cols.bad >= MANY * (double)o->cols.all &&
            (double)o->rows.bad >= MANY * (double)o->rows.all;
@@ -116,8 +115,6 @@ void td_op_over_add_words(const struct td_op_over *o, struct td_buf *out)
     struct td_buf rows = TD_BUF_INIT(512);
     const size_t had = out->len;
 
-    if (!o->present)
-        return;
     td_op_lines_add_words(&o->cols, "column", out);
     td_op_lines_add_words(&o->rows, "row", &rows);
     if (rows.len)

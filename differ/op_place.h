@@ -15,7 +15,6 @@ struct td_op_lines {
 };
 
 struct td_op_over {
-    bool present;                       /* false: under the limit, or of an older replay */
     bool of_rms;                        /* no element, but the rms of rows or columns is over */
     bool is_finite;                     /* no NaN or Inf stands where a number is due */
     double limit;
@@ -24,7 +23,7 @@ struct td_op_over {
 
 /* score : of the worst element */
 void td_op_over_read(const cJSON *over, double score, struct td_op_over *out);
-void td_op_over_write(const struct td_op_over *o, struct td_jw *w, const char *key);
+void td_op_over_write(const struct td_op_over *o, struct td_jw *w, const char *key); /* o NULL: null */
 
 /* Append which columns, or rows, are over the limit: "columns 64-127 of each 128", "rows >= 16".
  * Nothing is appended where they follow no pattern.

@@ -92,7 +92,7 @@ void td_op_write_json(struct td_jw *w, const char *key, const struct td_judged_o
     write_op_error(w, "recorded", &op->recorded);
     write_op_error(w, "baseline", &op->baseline);
     write_op_error(w, "candidate", &op->candidate);
-    td_op_over_write(&op->over, w, "over");
+    td_op_over_write(op->over, w, "over");
     td_jw_end(w);
 }
 

@@ -99,6 +99,7 @@ static void stop(struct world *w)
 
     td_bias_release(&w->bias);
     for (i = 0; i < w->set.n; i++) {
+        td_judged_op_set_why(&w->set.op[i], "");
         free(w->set.op[i].recorded.slices);
         free(w->set.op[i].candidate.slices);
     }

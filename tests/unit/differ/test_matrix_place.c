@@ -14,6 +14,7 @@
 #define MAX_OPS 256
 
 static struct td_judged_op ops[MAX_OPS];
+static struct td_op_over overs[MAX_OPS];
 static struct td_judged_ops set = {.op = ops};
 
 /* Add an op of m rows and n columns, bad ones of which are first .. last. first < 0: it is right. */
@@ -30,8 +31,9 @@ static void add(int64_t m, int64_t n, int64_t k, int64_t row_first, int64_t row_
     op->limit = 4;
     if (row_first < 0)
         return;
-    op->over = (struct td_op_over){
-        .present = true, .is_finite = true, .limit = 4,
+    op->over = &overs[op - ops];
+    *op->over = (struct td_op_over){
+        .is_finite = true, .limit = 4,
         .rows = {row_last - row_first + 1, m, row_first, row_last, 0, -1, -1},
         .cols = {col_last - col_first + 1, n, col_first, col_last, 0, -1, -1}};
 }
@@ -122,7 +124,7 @@ static void test_unstable_ops_have_no_place(void **state)
 {
     (void)state;
     add(9, 96, 256, 0, 8, 0, 95);
-    ops[0].over.present = false;
+    ops[0].over = NULL;
     ops[0].candidate.score = 1;
     ops[0].candidate.row_at = ops[0].candidate.col_at = 3;
     for (int i = 0; i < TD_RMS_PARTS; i++)
