@@ -8,6 +8,8 @@
 
 #include "replayer/judge.h"
 
+#define FILL_BYTES 8192 /* as much is copied at once */
+
 static uint64_t poison_pattern(enum td_dtype dt, int repeat)
 {
     bool odd = repeat & 1;
@@ -23,14 +25,19 @@ static uint64_t poison_pattern(enum td_dtype dt, int repeat)
 
 void td_poison_fill(enum td_dtype dt, int repeat, void *image, size_t size)
 {
-    size_t w = td_dtype_size(dt), at;
-    uint64_t p = poison_pattern(dt, repeat);
+    const uint64_t p = poison_pattern(dt, repeat);
+    const size_t known = td_dtype_size(dt), w = known ? known : 1, end = size / w * w;
+    size_t at = end ? w : 0, n = w;
+    char *to = image;
 
-    if (!w)
-        w = 1;
-    for (at = 0; at + w <= size; at += w)
-        memcpy((char *)image + at, &p, w); /* little-endian: the low bytes are the pattern */
-    memset((char *)image + at, 0xa5, size - at);
+    for (size_t i = 0; i < at; i++)
+        to[i] = (char)(p >> 8 * (i % 8)); /* little-endian: the low bytes are the pattern */
+    for (; at < end; at += n) {
+        n = at < FILL_BYTES ? at : n;     /* doubled until a piece is long, and still in the cache */
+        n = n < end - at ? n : end - at;
+        memcpy(to + at, to, n);
+    }
+    memset(to + end, 0xa5, size - end);
 }
 
 /* Count bytes that belong to no element and lost their pattern. */

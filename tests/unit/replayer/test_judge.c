@@ -445,6 +445,32 @@ static void real_products_score(void **state)
     op_case_release(&t);
 }
 
+/* Each element holds the pattern, whatever the size; bytes that are no element hold another; nothing behind is touched. */
+static void poison_fills(void **state)
+{
+    static const enum td_dtype types[] = {TD_DT_F16, TD_DT_F32, TD_DT_F64, TD_DT_I8};
+    static const size_t sizes[] = {0, 1, 2, 7, 8, 100, 8191, 8192, 8193, 30001};
+    static char image[30064];
+
+    (void)state;
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+        for (size_t s = 0; s < 2 * sizeof sizes / sizeof *sizes; s++) {
+            const size_t size = sizes[s / 2], w = td_dtype_size(types[t]), end = size / w * w;
+
+            memset(image, 1, sizeof image);
+            td_poison_fill(types[t], (int)(s % 2), image, size);
+            for (size_t at = w; at < end; at += w)
+                assert_memory_equal(image + at, image, w);
+            for (size_t at = end; at < size; at++)
+                assert_int_equal(image[at], (char)0xa5);
+            assert_int_equal(image[size], 1);
+            if (types[t] == TD_DT_F16 && size > 1)
+                assert_memory_equal(image, s % 2 ? "\x55\x91" : "\x00\x7e", 2);
+            if (types[t] == TD_DT_F64 && size > 7)
+                assert_memory_equal(image, s % 2 ? "\x00\x00\x00\x00\x00\x54\x45\xbf" : "\x00\x00\x00\x00\x00\x00\xf8\x7f", 8);
+        }
+}
+
 static void poison_tells(void **state)
 {
     struct sample s;
@@ -480,7 +506,7 @@ int main(void)
         cmocka_unit_test(underflow_is_no_error), cmocka_unit_test(repeats_show_spread), cmocka_unit_test(strides_are_followed),
         cmocka_unit_test(wrong_shape_is_refused), cmocka_unit_test(unjudged_rows_do_not_count), cmocka_unit_test(json_names_infinity), cmocka_unit_test(real_op_scores),
         cmocka_unit_test(joined_references_are_the_same), cmocka_unit_test(routed_products_are_not_joined), cmocka_unit_test(joined_products_of_blocks_are_the_same),
-        cmocka_unit_test(real_products_score), cmocka_unit_test(poison_tells),
+        cmocka_unit_test(real_products_score), cmocka_unit_test(poison_fills), cmocka_unit_test(poison_tells),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
