@@ -31,6 +31,7 @@ enum {
     MOST_IN_FLIGHT = 60000,       /* the deriver follows 65,536 */
     LOOK_AT_MEMORY = 4096         /* each so many packets */
 };
+#define DRAIN_NS (2 * TD_NS_PER_S)
 
 struct passive {
     const struct td_passive_options *opt;
@@ -44,7 +45,7 @@ struct passive {
     struct td_recording_summary summary;
     struct td_capture_options capture_options;
     char dir[TD_PATH_MAX], model[160];
-    int64_t left_out;             /* requests beyond --max-exchanges, or that could not be named */
+    int64_t left_out, no_room;    /* requests beyond --max-exchanges; beyond what is followed, or can be named */
     struct td_error broken;       /* the file is damaged from some packet on */
     int rc;                       /* the first failure of writer or deriver */
     struct td_error *err;
@@ -71,10 +72,12 @@ static bool wants(void *arg, const char *method, const char *path, const char *w
 
     if (!is_wanted_path(p, method, path))
         return false;
-    if ((p->opt->max_exchanges && counts->http.exchanges >= p->opt->max_exchanges) ||
-        td_capture_in_flight(p->capture) >= MOST_IN_FLIGHT ||
-        td_prompt_names_get(p->names, path, whole, n, body, name)) {
+    if (p->opt->max_exchanges && counts->http.exchanges >= p->opt->max_exchanges) {
         p->left_out++;
+        return false;
+    }
+    if (td_capture_in_flight(p->capture) >= MOST_IN_FLIGHT || td_prompt_names_get(p->names, path, whole, n, body, name)) {
+        p->no_room++;
         return false;
     }
     return true;
@@ -200,7 +203,8 @@ static int open_all(struct passive *p, struct td_error *err)
 static bool is_over(const struct passive *p, int64_t until_ns)
 {
     return *p->stop || td_clock_mono_ns() >= until_ns ||
-           (p->opt->max_exchanges && p->left_out && !td_capture_in_flight(p->capture));
+           (p->opt->max_exchanges && td_capture_count(p->capture)->http.exchanges >= p->opt->max_exchanges &&
+            !td_capture_in_flight(p->capture));
 }
 
 /* Each connection takes little, and a capture may have very many. */
@@ -210,6 +214,29 @@ static void look_at_memory(struct passive *p)
 
     if (packets % LOOK_AT_MEMORY == 0 && td_memory_left() < (uint64_t)td_memory_max() / 8)
         td_capture_drop_oldest(p->capture);
+}
+
+static void take_packet(struct passive *p, const struct td_packet *packet)
+{
+    td_capture_packet(p->capture, td_packets_link(p->packets), packet->t_ns, packet->data, packet->captured,
+                      packet->wire);
+    look_at_memory(p);
+}
+
+/* The kernel hands packets on in blocks, a tenth of a second late. What came by before the end belongs to
+ * the recording. */
+static void drain(struct passive *p)
+{
+    const int64_t end_ns = td_clock_wall_ns(), until_ns = td_clock_mono_ns() + DRAIN_NS;
+    struct td_packet packet;
+    int empty = 0, rc = 1;
+
+    while (!p->rc && rc >= 0 && empty < 2 && td_clock_mono_ns() < until_ns) {
+        rc = td_packets_next(p->packets, &packet, &p->broken);
+        empty += rc == 0;
+        if (rc > 0 && packet.t_ns <= end_ns)
+            take_packet(p, &packet);
+    }
 }
 
 /* Read until the end. A file that is damaged, or ends in mid-packet, ends there. */
@@ -227,12 +254,13 @@ static int read_packets(struct passive *p)
         rc = td_packets_next(p->packets, &packet, &p->broken);
         if (rc < 0 || (rc == 0 && !live))
             break;
-        if (!rc)
-            continue;
-        td_capture_packet(p->capture, td_packets_link(p->packets), packet.t_ns, packet.data, packet.captured,
-                          packet.wire);
-        look_at_memory(p);
+        if (rc)
+            take_packet(p, &packet);
     }
+    if (live && rc >= 0)
+        drain(p);
+    if (*p->stop) /* which may have broken off a read */
+        td_error_clear(&p->broken);
     td_capture_end(p->capture);
     if (!p->rc)
         p->rc = td_deriver_end(p->deriver, p->err);
@@ -291,7 +319,7 @@ static int close_fixture(struct passive *p, int rc, struct td_error *err)
     const bool partial = p->summary.phase[TD_PHASE_TIMED].failed > 0 || p->broken.code;
     struct td_error late = {0};
 
-    td_passive_ledger_write(p->writer, td_capture_count(p->capture), td_packets_dropped(p->packets), p->left_out);
+    td_passive_ledger_write(p->writer, td_capture_count(p->capture), td_packets_dropped(p->packets), p->left_out, p->no_room);
     write_facts(p);
     if (td_writer_close(p->writer, rc ? "interrupted" : partial ? "failures_allowed" : "complete", &late) && !rc)
         rc = td_fail(err, late.code, "%s; what was committed before is in %s ({fixture} repair %s)", late.msg, p->dir,
@@ -314,7 +342,7 @@ static int print_summary(struct passive *p, struct td_error *err)
     if (!td_log_quiet()) {
         td_recording_summary_print(&p->summary, td_prompt_names_count(p->names), NULL, false,
                                    "the traffic alone was recorded", stdout);
-        td_passive_ledger_print(td_capture_count(p->capture), td_packets_dropped(p->packets), p->left_out, stdout);
+        td_passive_ledger_print(td_capture_count(p->capture), td_packets_dropped(p->packets), p->left_out, p->no_room, stdout);
     }
     printf("%s\n", p->dir);
     return td_stream_flush(stdout, "the summary of the recording", err);

@@ -17,7 +17,7 @@ static void count_packets(struct td_writer *w, const struct td_capture_counts *c
             td_writer_count(w, NAMES[i], c->packets_of[i], 0);
 }
 
-void td_passive_ledger_write(struct td_writer *w, const struct td_capture_counts *c, int64_t dropped, int64_t left_out)
+void td_passive_ledger_write(struct td_writer *w, const struct td_capture_counts *c, int64_t dropped, int64_t left_out, int64_t no_room)
 {
     const struct { const char *name; int64_t n, bytes; } COUNTS[] = {
         {"capture.packets.dropped_by_kernel", dropped, 0},
@@ -38,8 +38,9 @@ void td_passive_ledger_write(struct td_writer *w, const struct td_capture_counts
         {"capture.bytes.undecided", 0, c->undecided_bytes},
         {"capture.bytes.skipped", 0, c->http.bytes_skipped},
         {"capture.requests", c->http.requests, 0},
-        {"capture.requests.other", c->http.other_requests - left_out, c->http.bytes_other},
+        {"capture.requests.other", c->http.other_requests - left_out - no_room, c->http.bytes_other},
         {"capture.requests.left_out", left_out, 0},
+        {"capture.requests.no_room", no_room, 0},
         {"capture.exchanges", c->http.exchanges, c->http.bytes_kept},
         {"capture.exchanges.cut", c->http.cut, 0},
     };
@@ -51,7 +52,7 @@ void td_passive_ledger_write(struct td_writer *w, const struct td_capture_counts
             td_writer_count(w, COUNTS[i].name, COUNTS[i].n, COUNTS[i].bytes);
 }
 
-void td_passive_ledger_print(const struct td_capture_counts *c, int64_t dropped, int64_t left_out, FILE *to)
+void td_passive_ledger_print(const struct td_capture_counts *c, int64_t dropped, int64_t left_out, int64_t no_room, FILE *to)
 {
     fprintf(to, "capture  %lld packet%s, %lld connection%s, %lld request%s; %lld exchange%s kept\n", (long long)c->packets,
             td_plural(c->packets), (long long)c->connections, td_plural(c->connections), (long long)c->http.requests,
@@ -75,6 +76,9 @@ void td_passive_ledger_print(const struct td_capture_counts *c, int64_t dropped,
                 (long long)c->http.connections_http2, td_plural(c->http.connections_http2));
     if (left_out)
         fprintf(to, "         %lld request%s left out (--max-exchanges)\n", (long long)left_out, td_plural(left_out));
+    if (no_room)
+        fprintf(to, "         %lld request%s left out: there were more at once, or more prompts, than are followed\n",
+                (long long)no_room, td_plural(no_room));
 }
 
 int td_passive_ledger_explain(const struct td_capture_counts *c, const char *server, struct td_error *err)

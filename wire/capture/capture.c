@@ -7,7 +7,7 @@
 
 #include "common/hash.h"
 
-enum { BUCKETS = 1 << 15, NOBODY = -1 };
+enum { BUCKETS = 1 << 15, NOBODY = -1, FAR = 1 << 27 };
 
 /* Both ends, the smaller one first, so that both directions have one key. */
 struct key { struct td_endpoint end[2]; };
@@ -93,19 +93,18 @@ static struct connection *find(struct td_capture *c, const struct key *key)
 
 /* ---- bytes in order -------------------------------------------------------------------------- */
 
-static void pass_bytes(void *arg, int64_t t_ns, const uint8_t *data, size_t n)
+static void pass_bytes(void *arg, const struct td_chunk *chunk)
 {
     const struct side *side = arg;
 
-    td_conversation_bytes(side->connection->conversation, side->number == side->connection->client, t_ns, data, n);
+    td_conversation_bytes(side->connection->conversation, side->number == side->connection->client, chunk);
 }
 
-static void pass_gap(void *arg, int64_t t_ns, uint64_t n, enum td_gap_cause cause)
+static void pass_gap(void *arg, int64_t t_ns, uint32_t n, enum td_gap_cause cause)
 {
     const struct side *side = arg;
 
-    (void)n; /* counted already */
-    td_conversation_gap(side->connection->conversation, side->number == side->connection->client, t_ns, cause);
+    td_conversation_gap(side->connection->conversation, side->number == side->connection->client, t_ns, n, cause);
 }
 
 static struct td_reassembly_sink sink_of(struct connection *k, int side)
@@ -207,23 +206,33 @@ static void find_client(struct connection *k, const struct td_segment *s, int fr
 
 /* ---- a segment ------------------------------------------------------------------------------- */
 
-/* SYN: the connection begins here, and one before it that had these ports is over. NULL: no memory. */
+#define OTHER_PORTS "the connection ended without a word, and another one took its ports"
+
+/* SYN: the connection begins here, and one before it that had these ports is over. It may also be sent
+ * again. NULL: no memory. */
 static struct connection *open_connection(struct td_capture *c, struct connection *k, const struct key *key,
                                           const struct td_segment *s)
 {
     const int from = memcmp(&key->end[0], &s->from, sizeof s->from) == 0 ? 0 : 1;
 
-    if (k && k->dir[from].begun && k->dir[from].next != s->seq + 1) {
-        if (!(s->flags & TD_TCP_ACK)) {
-            end_connection(k, "the connection ended without a word, and another one took its ports");
-            k = NULL;
-        }
+    if (k && k->dir[from].begun && k->dir[from].first != s->seq + 1) {
+        end_connection(k, OTHER_PORTS);
+        k = NULL;
     }
     if (!k)
         k = add(c, key, false);
     if (k && !k->dir[from].begun)
         td_reassembly_begin(&k->dir[from], s->seq + 1);
     return k;
+}
+
+/* Does this segment lie so far from what came before it that it is another connection's, whose beginning
+ * was lost? Windows end at 2^30 bytes (RFC 7323, 2.3), and none is nearly so large in practice. */
+static bool is_far(const struct td_reassembly *r, const struct td_segment *s)
+{
+    const int32_t distance = (int32_t)(s->seq - r->next);
+
+    return r->begun && s->wire_len && (distance > FAR || distance < -FAR);
 }
 
 static void read_segment(struct connection *k, const struct td_segment *s, int from)
@@ -250,6 +259,10 @@ static void take_segment(struct td_capture *c, struct td_segment *s)
     key_of(s, &key);
     from = memcmp(&key.end[0], &s->from, sizeof s->from) == 0 ? 0 : 1;
     k = find(c, &key);
+    if (k && !(s->flags & TD_TCP_SYN) && is_far(&k->dir[from], s)) {
+        end_connection(k, OTHER_PORTS);
+        k = NULL;
+    }
     if (s->flags & TD_TCP_SYN) {
         k = open_connection(c, k, &key, s);
         s->seq++;

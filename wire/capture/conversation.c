@@ -17,6 +17,7 @@ struct pending {                  /* a request that waits for its answer, or for
     struct pending *next;
     uint32_t stream;
     bool kept, head;              /* head: its answer has no body */
+    uint32_t ack, end;            /* of the server's bytes when it began; the number behind its own last byte */
     const char *spoiled;          /* why it is cut whatever its answer is; NULL: it is not */
 };
 
@@ -25,10 +26,17 @@ struct td_conversation {
     bool no_http;                 /* it speaks something else */
     bool begun;                   /* a message was read */
     bool client_lost, server_lost; /* wait for a segment with which a message begins */
+    bool lost;                    /* bytes were lost: only numbers tell which answer is whose, */
+    bool pipelined;               /* and not even these where requests did not wait for answers */
+    bool client_gap, gap_known;   /* a request may be lost, since the server had sent all before gap_at */
+    uint32_t gap_at, server_next; bool has_server; /* server_next: behind what came of it last */
+    bool disordered;              /* requests were forgotten: nothing tells */
     /* the request that comes in */
     bool in_request;
     struct td_http request;
     struct td_buf whole;
+    uint32_t request_ack, request_end; /* as in struct pending */
+    const char *request_spoiled;
     struct piece *piece; size_t n_pieces, cap_pieces;
     /* those that wait */
     struct pending *first, *last;
@@ -179,10 +187,14 @@ static void end_request(struct td_conversation *c, int64_t t_ns, const char *spo
         all->counts.bytes_skipped += (int64_t)c->whole.len;
         forget_request(c);
         close_all(c, t_ns, "no memory was left for its connection");
-        c->client_lost = c->server_lost = true;
+        c->client_lost = c->server_lost = c->disordered = true;
         return;
     }
-    *p = (struct pending){.head = strcmp(c->request.method, "HEAD") == 0, .spoiled = spoiled};
+    c->pipelined |= c->first && (c->in_answer || c->last->ack == c->request_ack);
+    if (!spoiled)
+        spoiled = c->disordered ? "requests before it on its connection were forgotten" : c->request_spoiled;
+    *p = (struct pending){.head = strcmp(c->request.method, "HEAD") == 0, .spoiled = spoiled, .ack = c->request_ack,
+                          .end = c->request_end};
     p->kept = c->n_pieces && all->wants(all->wants_arg, c->request.method, c->request.path, td_buf_str(&c->whole),
                                         c->whole.len, body_of(&c->whole), &name);
     if (p->kept) {
@@ -196,7 +208,7 @@ static void end_request(struct td_conversation *c, int64_t t_ns, const char *spo
     forget_request(c);
     if (++c->n_pending > TD_CONVERSATION_MAX_PENDING) {
         close_all(c, t_ns, "too many requests waited for answers on its connection");
-        c->server_lost = true;
+        c->server_lost = c->disordered = true;
     }
 }
 
@@ -243,18 +255,25 @@ static void give_up(struct td_conversation *c, const uint8_t *data, size_t n)
 /* ---- the client's bytes ---------------------------------------------------------------------- */
 
 /* Does a request begin here? Else its bytes are counted. */
-static bool begin_request(struct td_conversation *c, const uint8_t *data, size_t n)
+static bool begin_request(struct td_conversation *c, const struct td_chunk *k)
 {
-    if (!td_conversation_is_request(data, n)) {
+    if (!td_conversation_is_request(k->data, k->n)) {
         if (!c->begun && !c->client_lost)
-            give_up(c, data, n);
+            give_up(c, k->data, k->n);
         c->client_lost = true;
-        *(c->no_http ? &c->all->counts.bytes_no_http : &c->all->counts.bytes_skipped) += (int64_t)n;
+        *(c->no_http ? &c->all->counts.bytes_no_http : &c->all->counts.bytes_skipped) += (int64_t)k->n;
         return false;
     }
     td_http_init(&c->request, true, no_body, NULL);
     td_buf_init(&c->whole, TD_CONVERSATION_MAX_REQUEST);
     c->in_request = c->begun = true;
+    c->client_lost = false;
+    c->request_ack = k->ack;
+    c->request_spoiled = NULL;
+    if (c->client_gap && c->gap_known && (int32_t)(k->ack - c->gap_at) > 0)
+        c->client_gap = false; /* what was lost has been answered since */
+    else if (c->client_gap)
+        c->request_spoiled = "a request before it on its connection may be lost";
     c->all->counts.requests++;
     return true;
 }
@@ -274,58 +293,81 @@ static bool hold_piece(struct td_conversation *c, int64_t t_ns, const uint8_t *d
 }
 
 /* Read a part of a request. Returns how many of the bytes belong to it. */
-static size_t read_request(struct td_conversation *c, int64_t t_ns, const uint8_t *data, size_t n)
+static size_t read_request(struct td_conversation *c, const struct td_chunk *k)
 {
     size_t used;
 
-    td_http_feed(&c->request, (const char *)data, n);
-    used = n - (size_t)c->request.excess;
-    if (!hold_piece(c, t_ns, data, used)) {
+    td_http_feed(&c->request, (const char *)k->data, k->n);
+    used = k->n - (size_t)c->request.excess;
+    c->request_end = k->seq + (uint32_t)used;
+    if (!hold_piece(c, k->t_ns, k->data, used)) {
         c->all->counts.bytes_skipped += (int64_t)used;
-        end_request(c, t_ns, "its request is larger than what is kept in memory (--max-memory)");
-        c->client_lost = true;
+        end_request(c, k->t_ns, "its request is larger than what is kept in memory (--max-memory)");
+        c->client_lost = c->lost = true;
     } else if (c->request.state == TD_HTTP_BAD) {
-        end_request(c, t_ns, "its request is no HTTP/1.1");
-        c->client_lost = true;
+        end_request(c, k->t_ns, "its request is no HTTP/1.1");
+        c->client_lost = c->lost = true;
     } else if (c->request.state == TD_HTTP_DONE) {
-        end_request(c, t_ns, c->client_lost && c->first ? "a request before it on its connection was lost" : NULL);
-        c->client_lost = false;
+        end_request(c, k->t_ns, NULL);
     }
     return used;
 }
 
-static void read_client(struct td_conversation *c, int64_t t_ns, const uint8_t *data, size_t n)
+static void step(struct td_chunk *k, size_t used)
 {
-    size_t used;
+    k->data += used;
+    k->n -= used;
+    k->seq += (uint32_t)used;
+}
 
-    while (n && !c->in_request && (*data == '\r' || *data == '\n')) { /* allowed between requests */
+static void read_client(struct td_conversation *c, struct td_chunk k)
+{
+    while (k.n && !c->in_request && (*k.data == '\r' || *k.data == '\n')) { /* allowed between requests */
         c->all->counts.bytes_other++;
-        data++;
-        n--;
+        step(&k, 1);
     }
-    for (; n; data += used, n -= used) {
-        if (!c->in_request && !begin_request(c, data, n))
-            return;
-        used = read_request(c, t_ns, data, n);
-    }
+    while (k.n && (c->in_request || begin_request(c, &k)))
+        step(&k, read_request(c, &k));
 }
 
 /* ---- the server's bytes ---------------------------------------------------------------------- */
 
-/* Does the answer to the first that waits begin here? Else the bytes are counted. */
-static bool begin_answer(struct td_conversation *c, int64_t t_ns, const uint8_t *data, size_t n)
+/* Bytes of the server that belong to no message. */
+static bool skip_answer(struct td_conversation *c, const struct td_chunk *k)
 {
-    const bool begins_here = begins(data, n, "HTTP/1.");
+    c->server_lost = c->lost = true;
+    c->all->counts.bytes_skipped += (int64_t)k->n;
+    return false;
+}
 
-    if (begins_here && !c->first && c->in_request) /* it is answered before it is complete */
-        end_request(c, t_ns, NULL);
-    if (!begins_here || !c->first) {
-        c->server_lost = true;
-        c->all->counts.bytes_skipped += (int64_t)n;
-        return false;
+/* An interim answer ("100 Continue") to a request that is not complete. Returns its length; 0: it is none, or
+ * not here as a whole. */
+static size_t interim(const struct td_chunk *k)
+{
+    const char *end = memmem(k->data, k->n, "\r\n\r\n", 4);
+
+    return k->n >= 10 && k->data[9] == '1' && end ? (size_t)(end + 4 - (const char *)k->data) : 0;
+}
+
+/* Do TCP's numbers show that the answer which begins here is this request's? */
+static bool is_answer_to(const struct pending *p, const struct td_chunk *k)
+{
+    return p->ack == k->seq && (int32_t)(k->ack - p->end) >= 0;
+}
+
+/* Does the answer to the first that waits begin here? Else the bytes are counted. */
+static bool begin_answer(struct td_conversation *c, const struct td_chunk *k)
+{
+    if (!begins(k->data, k->n, "HTTP/1."))
+        return skip_answer(c, k);
+    if (!c->first && c->in_request) {
+        end_request(c, k->t_ns, "its answer began before it was complete");
+        c->client_lost = c->lost = true;
     }
-    while (c->server_lost && c->n_pending > 1) /* nobody knows whose answers were lost */
-        close_first(c, t_ns, "cut", "the capture lost its answer, or the one to a request after it");
+    while (c->lost && c->first && (c->pipelined || !is_answer_to(c->first, k)))
+        close_first(c, k->t_ns, "cut", "the capture lost bytes of its connection, and its answer is not known");
+    if (!c->first)
+        return skip_answer(c, k);
     c->server_lost = false;
     td_http_init(&c->answer, false, no_body, NULL);
     c->answer.head = c->first->head;
@@ -334,33 +376,44 @@ static bool begin_answer(struct td_conversation *c, int64_t t_ns, const uint8_t 
 }
 
 /* Read a part of an answer. Returns how many of the bytes belong to it. */
-static size_t read_answer(struct td_conversation *c, int64_t t_ns, const uint8_t *data, size_t n)
+static size_t read_answer(struct td_conversation *c, const struct td_chunk *k)
 {
     const bool kept = c->first->kept;
     size_t used;
 
-    td_http_feed(&c->answer, (const char *)data, n);
-    used = n - (size_t)c->answer.excess;
+    td_http_feed(&c->answer, (const char *)k->data, k->n);
+    used = k->n - (size_t)c->answer.excess;
     *(kept ? &c->all->counts.bytes_kept : &c->all->counts.bytes_other) += (int64_t)used;
     if (kept && used)
-        put(c->all, c->first->stream, t_ns, TD_WIRE_RECEIVED, data, used);
+        put(c->all, c->first->stream, k->t_ns, TD_WIRE_RECEIVED, k->data, used);
     if (c->answer.state == TD_HTTP_BAD) {
-        close_first(c, t_ns, "parse", c->answer.bad);
-        c->server_lost = true;
+        close_first(c, k->t_ns, "parse", c->answer.bad);
+        c->server_lost = c->lost = true;
     } else if (c->answer.state == TD_HTTP_DONE) {
-        close_first(c, t_ns, NULL, NULL);
+        close_first(c, k->t_ns, NULL, NULL);
     }
     return used;
 }
 
-static void read_server(struct td_conversation *c, int64_t t_ns, const uint8_t *data, size_t n)
+static void read_server(struct td_conversation *c, struct td_chunk k)
 {
-    size_t used;
+    size_t n;
 
-    for (; n; data += used, n -= used) {
-        if (!c->in_answer && !begin_answer(c, t_ns, data, n))
+    if (c->client_gap && !c->gap_known)
+        c->gap_at = k.seq;
+    c->gap_known |= c->client_gap;
+    c->has_server = true;
+    c->server_next = k.seq + (uint32_t)k.n;
+    while (k.n) {
+        n = !c->in_answer && !c->first && c->in_request ? interim(&k) : 0;
+        if (n) {
+            c->all->counts.bytes_other += (int64_t)n;
+            step(&k, n);
+        } else if (c->in_answer || begin_answer(c, &k)) {
+            step(&k, read_answer(c, &k));
+        } else {
             return;
-        used = read_answer(c, t_ns, data, n);
+        }
     }
 }
 
@@ -372,7 +425,7 @@ struct td_conversation *td_conversation_new(struct td_conversations *all, bool m
 
     if (c) {
         c->all = all;
-        c->client_lost = c->server_lost = midway;
+        c->client_lost = c->server_lost = c->lost = midway;
     }
     return c;
 }
@@ -386,23 +439,26 @@ void td_conversation_free(struct td_conversation *c)
     free(c);
 }
 
-void td_conversation_bytes(struct td_conversation *c, bool from_client, int64_t t_ns, const uint8_t *data, size_t n)
+void td_conversation_bytes(struct td_conversation *c, bool from_client, const struct td_chunk *chunk)
 {
     if (c->no_http)
-        c->all->counts.bytes_no_http += (int64_t)n;
+        c->all->counts.bytes_no_http += (int64_t)chunk->n;
     else if (from_client)
-        read_client(c, t_ns, data, n);
+        read_client(c, *chunk);
     else
-        read_server(c, t_ns, data, n);
+        read_server(c, *chunk);
 }
 
-void td_conversation_gap(struct td_conversation *c, bool from_client, int64_t t_ns, enum td_gap_cause cause)
+void td_conversation_gap(struct td_conversation *c, bool from_client, int64_t t_ns, uint32_t n, enum td_gap_cause cause)
 {
     const char *what = cause == TD_GAP_SNAP ? "cut by the capture's snap length (tcpdump -s 0)" : "lost by the capture";
     char why[160];
 
+    c->lost = true;
     if (from_client) {
-        c->client_lost = true;
+        c->client_lost = c->client_gap = true;
+        c->gap_known = c->has_server;
+        c->gap_at = c->server_next;
         if (c->in_request)
             end_request(c, t_ns, cause == TD_GAP_SNAP ? "its request was cut by the capture's snap length (tcpdump -s 0)"
                                                       : "a part of its request was lost by the capture");
@@ -410,6 +466,7 @@ void td_conversation_gap(struct td_conversation *c, bool from_client, int64_t t_
     }
     snprintf(why, sizeof why, "a part of its answer was %s", what);
     c->server_lost = true;
+    c->server_next += n;
     if (c->in_answer)
         close_first(c, t_ns, "cut", why);
 }

@@ -3,9 +3,13 @@
  *
  * Both directions come in as bytes in order, with gaps. Each request becomes a stream of its own, as
  * wire/client.h makes them: the note "open", what was sent, what was received, the note "close". Answers
- * come in the order of the requests (RFC 9112, 9.3.2), so several may wait for theirs. An exchange that
- * is not there from its first to its last byte is closed as "cut", with the reason; what comes behind it
- * on its connection is found again at the next message that begins with a segment. */
+ * come in the order of the requests (RFC 9112, 9.3.2), so several may wait for theirs.
+ *
+ * An exchange that is not there from its first to its last byte is closed as "cut", with the reason. Behind
+ * a loss nobody knows by counting which answer is whose, and bytes of a body may look like a message. TCP's
+ * numbers tell: a client that waits for its answers had all bytes of the server before this one when it
+ * asked (the request's ack is the answer's first byte), and the server had the request (the answer's ack is
+ * not before its end). Behind a loss only such a pair counts, and none where requests did not wait. */
 #ifndef TD_WIRE_CAPTURE_CONVERSATION_H
 #define TD_WIRE_CAPTURE_CONVERSATION_H
 
@@ -52,9 +56,9 @@ struct td_conversation *td_conversation_new(struct td_conversations *all, bool m
 void td_conversation_free(struct td_conversation *c);
 /* Do these bytes begin like a request? At least one. */
 bool td_conversation_is_request(const uint8_t *data, size_t n);
-void td_conversation_bytes(struct td_conversation *c, bool from_client, int64_t t_ns, const uint8_t *data, size_t n);
-/* Bytes of this direction are missing here. */
-void td_conversation_gap(struct td_conversation *c, bool from_client, int64_t t_ns, enum td_gap_cause cause);
+void td_conversation_bytes(struct td_conversation *c, bool from_client, const struct td_chunk *chunk);
+/* n bytes of this direction are missing here. */
+void td_conversation_gap(struct td_conversation *c, bool from_client, int64_t t_ns, uint32_t n, enum td_gap_cause cause);
 /* The server closed its direction in order: that ends an answer without a length. */
 void td_conversation_server_closed(struct td_conversation *c, int64_t t_ns);
 /* Nothing more comes. Exchanges that are open are cut.

@@ -9,7 +9,7 @@
 struct td_held {
     struct td_held *next;
     int64_t t_ns;
-    uint32_t seq, len, wire_len;
+    uint32_t seq, ack, len, wire_len;
     uint8_t data[];
 };
 
@@ -21,7 +21,7 @@ static int32_t distance(uint32_t a, uint32_t b)
 
 void td_reassembly_begin(struct td_reassembly *r, uint32_t first)
 {
-    *r = (struct td_reassembly){.begun = true, .next = first};
+    *r = (struct td_reassembly){.begun = true, .first = first, .next = first};
 }
 
 /* ---- handing on ------------------------------------------------------------------------------ */
@@ -39,24 +39,26 @@ static void hand_gap(struct td_reassembly *r, uint32_t n, enum td_gap_cause caus
     sink->gap(sink->arg, r->last_ns, n, cause);
 }
 
-/* Hand on what is new of the bytes [seq, seq + wire_len), which begin at or before r->next. */
-static void hand_on(struct td_reassembly *r, int64_t t_ns, uint32_t seq, const uint8_t *data, uint32_t len,
-                    uint32_t wire_len, const struct td_reassembly_sink *sink, struct td_reassembly_counts *counts)
+/* Hand on what is new of a segment that begins at or before r->next. */
+static void hand_on(struct td_reassembly *r, const struct td_segment *s, const struct td_reassembly_sink *sink,
+                    struct td_reassembly_counts *counts)
 {
-    const uint32_t known = (uint32_t)distance(seq, r->next);
+    const uint32_t known = (uint32_t)distance(s->seq, r->next);
+    struct td_chunk chunk;
 
-    if (known >= wire_len) {
-        counts->repeated += len;
+    if (known >= s->wire_len) {
+        counts->repeated += s->len;
         return;
     }
-    counts->repeated += known < len ? known : len;
-    r->last_ns = t_ns > r->last_ns ? t_ns : r->last_ns;
-    if (len > known) {
-        r->next += len - known;
-        counts->bytes += len - known;
-        sink->bytes(sink->arg, r->last_ns, data + known, len - known);
+    counts->repeated += known < s->len ? known : s->len;
+    r->last_ns = s->t_ns > r->last_ns ? s->t_ns : r->last_ns;
+    if (s->len > known) {
+        chunk = (struct td_chunk){r->last_ns, s->data + known, s->len - known, r->next, s->ack};
+        r->next += s->len - known;
+        counts->bytes += s->len - known;
+        sink->bytes(sink->arg, &chunk);
     }
-    hand_gap(r, wire_len - (len > known ? len : known), TD_GAP_SNAP, sink, counts);
+    hand_gap(r, s->wire_len - (s->len > known ? s->len : known), TD_GAP_SNAP, sink, counts);
 }
 
 /* The first that waits does so no more. The caller frees it. */
@@ -79,7 +81,9 @@ static void hand_on_held(struct td_reassembly *r, const struct td_reassembly_sin
 
     while (r->held && distance(r->held->seq, r->next) >= 0) {
         h = take_first(r, counts);
-        hand_on(r, h->t_ns, h->seq, h->data, h->len, h->wire_len, sink, counts);
+        hand_on(r, &(struct td_segment){.t_ns = h->t_ns, .seq = h->seq, .ack = h->ack, .data = h->data, .len = h->len,
+                                        .wire_len = h->wire_len},
+                sink, counts);
         free(h);
     }
 }
@@ -126,7 +130,8 @@ static void hold(struct td_reassembly *r, const struct td_segment *s, const stru
         counts->no_room += s->len; /* its bytes become a gap, like any that never came */
         return;
     }
-    *h = (struct td_held){.next = *at, .t_ns = s->t_ns, .seq = s->seq, .len = s->len, .wire_len = s->wire_len};
+    *h = (struct td_held){.next = *at, .t_ns = s->t_ns, .seq = s->seq, .ack = s->ack, .len = s->len,
+                           .wire_len = s->wire_len};
     memcpy(h->data, s->data, s->len);
     *at = h;
     r->held_bytes += s->len;
@@ -144,7 +149,7 @@ void td_reassembly_add(struct td_reassembly *r, const struct td_segment *s, cons
         if (!r->begun)
             td_reassembly_begin(r, s->seq);
         if (distance(s->seq, r->next) >= 0) {
-            hand_on(r, s->t_ns, s->seq, s->data, s->len, s->wire_len, sink, counts);
+            hand_on(r, s, sink, counts);
             hand_on_held(r, sink, counts);
         } else {
             hold(r, s, sink, counts);
@@ -167,6 +172,8 @@ static bool is_lost(const struct td_reassembly *r, int64_t t_ns, bool answers)
 void td_reassembly_acked(struct td_reassembly *r, uint32_t ack, int64_t t_ns, bool answers,
                          const struct td_reassembly_sink *sink, struct td_reassembly_counts *counts)
 {
+    uint32_t to;
+
     if (!r->begun)
         return;
     if (!r->has_ack || distance(r->acked, ack) > 0)
@@ -174,6 +181,9 @@ void td_reassembly_acked(struct td_reassembly *r, uint32_t ack, int64_t t_ns, bo
     r->has_ack = true;
     while (is_lost(r, t_ns, answers))
         give_up_hole(r, sink, counts);
+    to = r->has_end && distance(r->end, ack) > 0 ? r->end : ack;
+    if (answers && distance(r->next, to) > 0)
+        hand_gap(r, (uint32_t)distance(r->next, to), TD_GAP_LOST, sink, counts);
 }
 
 void td_reassembly_end(struct td_reassembly *r, const struct td_reassembly_sink *sink,

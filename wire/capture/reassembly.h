@@ -25,15 +25,23 @@ struct td_reassembly_counts {     /* of all connections */
     int64_t held, max_held;       /* bytes of memory that wait now; the most that may */
 };
 
+/* Bytes in order. */
+struct td_chunk {
+    int64_t t_ns;
+    const uint8_t *data; size_t n;
+    uint32_t seq;                 /* sequence number of the first */
+    uint32_t ack;                 /* what the sender had of the other direction when it sent them */
+};
+
 struct td_reassembly_sink {
     void *arg;
-    void (*bytes)(void *arg, int64_t t_ns, const uint8_t *data, size_t n);
-    void (*gap)(void *arg, int64_t t_ns, uint64_t n, enum td_gap_cause cause);
+    void (*bytes)(void *arg, const struct td_chunk *chunk);
+    void (*gap)(void *arg, int64_t t_ns, uint32_t n, enum td_gap_cause cause);
 };
 
 struct td_reassembly {            /* zeroed: nothing has come */
     bool begun;
-    uint32_t next;                /* sequence number of the next byte */
+    uint32_t first, next;         /* sequence numbers of the first byte, and of the next one */
     uint32_t acked; bool has_ack; /* by the receiver */
     bool has_end; uint32_t end;   /* sequence number of FIN */
     int64_t last_ns;              /* of what was handed on last */
@@ -47,7 +55,7 @@ void td_reassembly_begin(struct td_reassembly *r, uint32_t first);
 void td_reassembly_add(struct td_reassembly *r, const struct td_segment *s, const struct td_reassembly_sink *sink,
                        struct td_reassembly_counts *counts);
 /* The receiver acknowledged all bytes before `ack`.
- *   answers : it sent data with that, so it had them before */
+ *   answers : it sent data with that, so it had them before: those that did not come are lost */
 void td_reassembly_acked(struct td_reassembly *r, uint32_t ack, int64_t t_ns, bool answers,
                          const struct td_reassembly_sink *sink, struct td_reassembly_counts *counts);
 /* Nothing more comes: holes are gaps. */

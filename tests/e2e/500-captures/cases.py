@@ -34,14 +34,20 @@ def balance(n):
     return wrong and " DOES NOT ADD UP: " + ", ".join(wrong) or ""
 
 
-def show(name, *options, file="x.pcap", data=None, more=()):
+def show(name, *options, file="x.pcap", data=None, more=(), brief=False):
     shutil.rmtree("fx", ignore_errors=True)
     r = subprocess.run([RECORD, "--pcap", file, "-o", "fx", "-q", *options], input=data, capture_output=True)
     print(f"{name}:", end="")
     if r.returncode:
         print(f" exit {r.returncode}, " + r.stderr.decode().strip().splitlines()[-1].replace("record: error: ", ""))
         return
-    for x in lines_of("fx/exchanges.jsonl.zst"):
+    exchanges = lines_of("fx/exchanges.jsonl.zst")
+    if brief:
+        whole_ones = [x for x in exchanges if not x.get("error")]
+        print(f" {len(exchanges)} exchanges, {len(whole_ones)} whole,", sum(
+            x["text"] != "A" + x["request"]["prompt"] for x in whole_ones), "with another's answer", end="")
+        exchanges = []
+    for x in exchanges:
         print(f" [{x['request']['prompt'] if x.get('request') else '?'} -> {x.get('text')!r}"
               + (f" {x['error_kind']}: {x['error']}" if x.get("error") else "") + "]", end="")
         for key in more:
@@ -53,9 +59,9 @@ def show(name, *options, file="x.pcap", data=None, more=()):
         print("   ", r.stderr.decode().strip())
 
 
-def case(name, packets, *options, more=(), **how):
+def case(name, packets, *options, more=(), brief=False, **how):
     write("x.pcap", packets, **how)
-    show(name, *options, more=more)
+    show(name, *options, more=more, brief=brief)
 
 
 def whole(c):
@@ -121,6 +127,28 @@ case("a part of an answer", o + q + a[:1] + a[2:] + q2 + a2 + c.close())
 c = Connection()
 o, q, a, q2, a2 = c.open(), c.request("one", size=60), c.answer("first"), c.request("two"), c.answer("second")
 case("a part of a request", o + q[:1] + q[2:] + a + q2 + a2 + c.close())
+o, q, a, q2, a2, z = two(Connection())
+case("an answer and the next request, in one burst", o + q[:1] + a2 + z)
+c = Connection()
+o, q = c.open(), c.request("its tail is lost", size=60)
+case("the end of a request", o + q[:-2] + c.answer() + c.request("two") + c.answer("second") + c.close())
+c = Connection()
+o, q = c.open(), c.send(True, request("one") + request("two") + request("three"))
+case("the first of three pipelined answers", o + q + sum((c.send(False, answer(x)) for x in ("1st", "2nd", "3rd")), [])[1:])
+c = Connection()
+o, q = c.open(), c.send(True, request("one")) + c.send(True, request("two")) + c.send(True, request("three"))
+case("the first of three pipelined requests", o + q[2:] + sum((c.send(False, answer(x)) for x in ("1st", "2nd", "3rd")), []))
+c = Connection()
+o, big = c.open(), request("x" * 200 + "GET it done please")
+at = big.index(b"GET it")
+q = [c.segment(True, part, PSH | ACK) for part in (big[:100], big[100:at], big[at:])]
+case("a part of a request, and what follows looks like another", o + [q[0], q[2]] + c.answer("first") + c.request("two")
+     + c.answer("second") + c.request("three") + c.answer("third"))
+c = Connection()
+o, q, big = c.open(), c.request("how do I speak http"), answer("HTTP/1.1 200 OK " * 9)
+at = big.index(b"HTTP/1.1 200 OK", 40)
+forged = [c.segment(False, part, PSH | ACK) for part in (big[:at], big[at:])]
+case("the head of an answer, and its body looks like another", o + q + forged[1:] + c.request("two") + c.answer("second"))
 packets = whole(Connection())
 for p in packets:
     p.snap = 200
@@ -139,6 +167,16 @@ c = Connection()
 case("pipelined", c.open() + c.send(True, request("one") + request("two")) + c.send(False, answer("first") + answer("second"))
      + c.close())
 case("ports used again", whole(Connection()) + whole(Connection(isn=(900000, 70000))))
+c = Connection()
+o = c.open()
+case("SYN sent again, late", o + c.request() + o[:2] + c.answer() + c.close())
+d = whole(Connection(isn=(900000, 70000)))
+case("ports used again, of which SYN is lost", whole(Connection())[:-3] + d[1:])
+d = whole(Connection(isn=(2**30, 2**31)))
+case("ports used again, of which SYN and its answer are lost", whole(Connection())[:-3] + d[3:])
+c = Connection()
+packets = c.open() + sum((c.send(True, request(str(i))) for i in range(258)), [])
+case("258 requests that wait", packets + sum((c.answer(f"A{i}") for i in range(258)), []), brief=True)
 c, d = Connection(), Connection(isn=(900000, 70000))
 case("ports used again without an end", c.open() + c.request("lost") + whole(d))
 c = Connection()
@@ -163,6 +201,11 @@ for how in ({"chunked": True}, {"until_close": True}, {"status": b"500 no"}):
     case(f"{how}", c.open() + c.request() + c.answer(**how) + [c.segment(False, flags=FIN | ACK)] + c.close())
 c = Connection()
 case("100 Continue", c.open() + c.request() + c.send(False, b"HTTP/1.1 100 Continue\r\n\r\n") + c.answer() + c.close())
+c = Connection()
+asked = request(head=b"Expect: 100-continue\r\n")
+at = asked.index(b"\r\n\r\n") + 4
+case("100 Continue, and then the body", c.open() + c.send(True, asked[:at]) + c.send(False, b"HTTP/1.1 100 Continue\r\n\r\n")
+     + c.send(True, asked[at:]) + c.answer() + c.request("two") + c.answer("second") + c.close())
 c = Connection()
 case("answered before the request is complete", c.open() + c.send(True, request()[:-8]) + c.answer(status=b"413 too large")
      + c.close())
