@@ -86,12 +86,14 @@ static size_t divide(const struct td_slice_op *ops, size_t n, bool pooled, struc
 }
 
 /* Move the parts that hold too few ops to the end, sorted and divided anew without classes of M. */
-static void pool_small_parts(struct td_bias_groups *g)
+static int pool_small_parts(struct td_bias_groups *g)
 {
     struct td_slice_op *small = malloc((g->n + 1) * sizeof *small);
     size_t p, kept = 0, at = 0, n = 0;
 
-    for (p = 0; p < g->n_parts && small; p++) {
+    if (!small)
+        return TD_ENOMEM;
+    for (p = 0; p < g->n_parts; p++) {
         const struct td_bias_part from = g->part[p];
 
         if (td_slice_blocks(g->ops + from.first, from.n) < TD_BIAS_LEAST_OPS) {
@@ -103,14 +105,13 @@ static void pool_small_parts(struct td_bias_groups *g)
         g->part[kept++] = (struct td_bias_part){at, from.n, false};
         at += from.n;
     }
-    if (!small)
-        return;
     qsort(small, n, sizeof *small, by_kernel_alone);
     memcpy(g->ops + at, small, n * sizeof *small);
     g->n_parts = kept + divide(g->ops + at, n, true, g->part + kept);
     for (p = kept; p < g->n_parts; p++)
         g->part[p].first += at;
     free(small);
+    return TD_OK;
 }
 
 int td_bias_groups_find(struct td_judged_ops *candidate, struct td_bias_groups *g)
@@ -130,8 +131,7 @@ int td_bias_groups_find(struct td_judged_ops *candidate, struct td_bias_groups *
     }
     qsort(g->ops, g->n, sizeof *g->ops, by_group);
     g->n_parts = divide(g->ops, g->n, false, g->part);
-    pool_small_parts(g);
-    return TD_OK;
+    return pool_small_parts(g);
 }
 
 void td_bias_groups_release(struct td_bias_groups *g)

@@ -61,13 +61,18 @@ static bool is_same_layer(const struct td_slice_op *a, const struct td_slice_op 
 }
 
 /* ops: [n] of one group */
-static void mark_part(const struct td_bias *b, const struct td_slice_op *ops, size_t n)
+static int mark_part(const struct td_bias *b, const struct td_slice_op *ops, size_t n)
 {
     const struct td_bias_finding *f = n ? find_of_kernel(b, ops[0].op->kind) : NULL;
-    struct td_slice_op *rest = f ? malloc(n * sizeof *rest) : NULL;
+    struct td_slice_op *rest;
     size_t left = 0, i, j, end;
 
-    for (i = 0; rest && i < n; i++)
+    if (!f)
+        return TD_OK;
+    rest = malloc(n * sizeof *rest);
+    if (!rest)
+        return TD_ENOMEM;
+    for (i = 0; i < n; i++)
         if (!ops[i].op->bias)
             rest[left++] = ops[i];
     for (i = left && lacks(f, rest, left) ? left : 0; i < left; i = end) {
@@ -78,6 +83,7 @@ static void mark_part(const struct td_bias *b, const struct td_slice_op *ops, si
                 rest[j].op->bias_unsure = true;
     }
     free(rest);
+    return TD_OK;
 }
 
 int td_bias_mark_unsure(struct td_judged_ops *candidate, const struct td_bias *b, struct td_error *err)
@@ -90,7 +96,7 @@ int td_bias_mark_unsure(struct td_judged_ops *candidate, const struct td_bias *b
         return TD_OK;
     rc = td_bias_groups_find(candidate, &g);
     for (i = 0; i < g.n_parts && !rc; i++)
-        mark_part(b, g.ops + g.part[i].first, g.part[i].n);
+        rc = mark_part(b, g.ops + g.part[i].first, g.part[i].n);
     td_bias_groups_release(&g);
     return rc ? td_fail(err, TD_ENOMEM, "no memory for the slices of %zu ops", candidate->n) : TD_OK;
 }
