@@ -439,6 +439,7 @@ int td_op_judge_batch(struct td_op_item *items, int n, struct td_reference_maker
 
     if (!b.works || (makers->gpu && !b.before)) {
         free(b.works);
+        free(b.before);
         return td_fail(err, TD_ENOMEM, "out of memory for a batch of %d ops", n);
     }
     remember(&b);

@@ -65,12 +65,14 @@ static int sample(const void *x, int64_t k, row_fn *row, column_fn *column, bool
                   struct td_error *err)
 {
     const int64_t rows = places(TD_REFERENCE_SAMPLE_ROWS, ref->rows), cols = places(TD_REFERENCE_SAMPLE_COLS, ref->cols);
-    double *memory = malloc((size_t)k * (size_t)(2 * rows + 2) * sizeof *memory + 1), *w0 = memory + 2 * rows * k, *w1 = own_w ? w0 + k : w0;
+    double *memory = malloc((size_t)k * (size_t)(2 * rows + 2) * sizeof *memory + 1), *w0, *w1;
     int64_t at[TD_REFERENCE_SAMPLE_ROWS + 1];
     int rc = TD_OK;
 
     if (!memory)
         return td_fail(err, TD_ENOMEM, "out of memory for a sample of a reference");
+    w0 = memory + 2 * rows * k;
+    w1 = own_w ? w0 + k : w0;
     for (int64_t i = 0; i < rows; i++) {
         double *a = memory + 2 * i * k;
 

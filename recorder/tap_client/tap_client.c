@@ -286,7 +286,7 @@ int td_tap_client_arm(struct td_tap_client *c, const struct td_tap_client_mode *
                         .mode = mode->steps == TD_TAP_CLIENT_ALL ? TAP_MODE_ALL : TAP_MODE_SAMPLE};
     double percent = mode->percent > 0 ? mode->percent : TD_TAP_CLIENT_DEFAULT_PERCENT;
     struct td_error why[CLIENT_MAX_TAPS] = {0}, *first = NULL;
-    int i, armed = 0, rc[CLIENT_MAX_TAPS];
+    int i, armed = 0, rc[CLIENT_MAX_TAPS] = {0};
 
     if (mode->steps == TD_TAP_CLIENT_OFF)
         return td_tap_client_disarm(c, err);
@@ -303,7 +303,8 @@ int td_tap_client_arm(struct td_tap_client *c, const struct td_tap_client_mode *
         first = rc[i] && !first ? &why[i] : first;
     }
     if (!armed)
-        return td_fail(err, first->code, "%s", first->msg);
+        return td_fail(err, first ? first->code : TD_ENOTFOUND, "%s",
+                       first ? first->msg : "no tap is connected");
     lock(c);
     for (i = 0; i < c->n; i++) /* one that hung up is lost anyway */
         if (rc[i] && c->tap[i].alive && !client_tap_hung_up(&c->tap[i]))
