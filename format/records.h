@@ -49,6 +49,10 @@ struct td_alt { int32_t id; float logprob; };               /* id -1: not known,
  * all floats; NaN stays. */
 float td_logprob_of(double v);
 
+/* error_kind of an exchange that a passive recording did not see from its first to its last byte: it says
+ * nothing about the server, and is not judged. */
+#define TD_ERROR_UNSEEN "unseen"
+
 struct td_usage { int64_t prompt_tokens, completion_tokens; };  /* -1: not reported */
 
 struct td_exchange {
@@ -63,7 +67,7 @@ struct td_exchange {
     cJSON *request;               /* the body sent, parsed; NULL when it is no JSON (see wire) */
     int32_t http_status;          /* 0: no answer */
     char *error;                  /* NULL = complete; else what went wrong, one sentence */
-    char *error_kind;             /* NULL or "connect", "timeout", "http", "stream", "parse", "cut", "server" */
+    char *error_kind;             /* NULL or "connect", "timeout", "http", "stream", "parse", "cut", "server", "unseen" */
     int32_t *prompt_ids; int32_t n_prompt_ids;   /* NULL, 0: unknown */
     int32_t *token_ids;  int32_t n_tokens;       /* the answer; ids NULL when the server gives none */
     bool ids_complete;            /* ids agree with usage.completion_tokens (llama.cpp's SSE may lose some) */

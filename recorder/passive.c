@@ -45,6 +45,7 @@ struct passive {
     struct td_recording_summary summary;
     struct td_capture_options capture_options;
     char dir[TD_PATH_MAX], model[160];
+    int64_t unseen;               /* exchanges that are not there from their first to their last byte */
     int64_t left_out, no_room;    /* requests beyond --max-exchanges; beyond what is followed, or can be named */
     struct td_error broken;       /* the file is damaged from some packet on */
     int rc;                       /* the first failure of writer or deriver */
@@ -103,6 +104,10 @@ static int take_exchange(void *arg, struct td_exchange *x, struct td_error *err)
         return td_fail(err, rc, "the fixture cannot be written");
     td_writer_redact_error(p->writer, x);
     td_recording_summary_add(&p->summary, x);
+    if (x->error_kind && strcmp(x->error_kind, TD_ERROR_UNSEEN) == 0)
+        p->unseen++;
+    else
+        td_prompt_names_seen(p->names, x->prompt_id);
     if (!*p->model)
         snprintf(p->model, sizeof p->model, "%s", td_json_get_str(x->request, "model", ""));
     return TD_OK;
@@ -281,7 +286,7 @@ static void write_plan(struct passive *p)
 
     td_planned_write(p->writer, "prompts", (int64_t)td_prompt_names_count(p->names));
     td_planned_write(p->writer, "repeats", td_prompt_names_most(p->names));
-    td_planned_write(p->writer, "timed", timed->requests);
+    td_planned_write(p->writer, "timed", timed->requests - p->unseen); /* nobody could have judged these */
     td_planned_write(p->writer, "tapped", 0);
     td_planned_write(p->writer, "scores", 0);
     td_planned_seen(p->writer, "timed", timed->requests - timed->failed);

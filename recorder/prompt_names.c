@@ -10,14 +10,16 @@
 #include "common/json.h"
 #include "format/redact.h"
 
-struct slot { uint64_t hash; int32_t n; };
+#define NAME "captured-%016llx"
+
+struct slot { uint64_t hash; int32_t n; bool seen; };
 
 struct td_prompt_names {
     struct td_redactor *redactor; /* NULL: no rule reaches a body */
     uint32_t stream;
     struct td_buf redacted;
     struct slot *slot;            /* open addressing; n 0: free */
-    size_t n_slots, n;
+    size_t n_slots, n, n_seen;
     int32_t most;
 };
 
@@ -152,13 +154,25 @@ int td_prompt_names_get(struct td_prompt_names *p, const char *path, const char 
     s->hash = hash;
     out->repeat = s->n++;
     p->most = s->n > p->most ? s->n : p->most;
-    snprintf(out->prompt_id, sizeof out->prompt_id, "captured-%016llx", (unsigned long long)hash);
+    snprintf(out->prompt_id, sizeof out->prompt_id, NAME, (unsigned long long)hash);
     return TD_OK;
+}
+
+void td_prompt_names_seen(struct td_prompt_names *p, const char *prompt_id)
+{
+    unsigned long long hash;
+    struct slot *s;
+
+    if (sscanf(prompt_id, NAME, &hash) != 1)
+        return;
+    s = slot_of(p->slot, p->n_slots, hash);
+    p->n_seen += s->n && !s->seen;
+    s->seen = s->n > 0;
 }
 
 size_t td_prompt_names_count(const struct td_prompt_names *p)
 {
-    return p->n;
+    return p->n_seen;
 }
 
 int32_t td_prompt_names_most(const struct td_prompt_names *p)

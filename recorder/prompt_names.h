@@ -21,7 +21,9 @@ void td_prompt_names_free(struct td_prompt_names *p);
  * TD_OK; TD_ELIMIT: there are too many different ones; TD_ENOMEM. */
 int td_prompt_names_get(struct td_prompt_names *p, const char *path, const char *whole, size_t n, size_t body,
                         struct td_conversation_name *out);
-/* How many different ones there are; how often the most frequent one came. */
+/* An exchange of this prompt was seen as a whole. */
+void td_prompt_names_seen(struct td_prompt_names *p, const char *prompt_id);
+/* How many different ones were seen so; how often the most frequent one came. */
 size_t td_prompt_names_count(const struct td_prompt_names *p);
 int32_t td_prompt_names_most(const struct td_prompt_names *p);
 

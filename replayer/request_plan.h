@@ -9,7 +9,8 @@
 struct td_request_plan_counts {
     int64_t recorded, planned;
     int64_t skipped;            /* cannot be sent again: no JSON body, or redacted and without token ids */
-    int64_t never_sent;         /* the recording has no such request either: its server was gone */
+    int64_t never_sent;         /* the recording has no such request either (its server was gone), or lacks its answer
+                                   (TD_ERROR_UNSEEN) */
     bool by_token_ids;          /* the recording holds no prompt text: prompts go as token ids */
 };
 

@@ -229,7 +229,7 @@ static void check_sse(struct stream *s, bool complete)
 
 static void fail_by_note(struct stream *s, const cJSON *close)
 {
-    static const char *const kinds[] = {"connect", "timeout", "http", "stream", "parse", "cut", "server"};
+    static const char *const kinds[] = {"connect", "timeout", "http", "stream", "parse", "cut", "server", TD_ERROR_UNSEEN};
     const char *kind = td_json_get_str(close, "kind", "cut");
     size_t i;
 

@@ -23,7 +23,7 @@
  * error   error_kind and error are the first of these: "http" (any status but 200), "stream" (an
  *         error event inside a stream), "parse" (no JSON or no HTTP where it is due, an answer of
  *         another shape, one without choice 0, more than TD_ANSWER_MAX_VALUES JSON values, a body
- *         over TD_HTTP_MAX_WHOLE that is not streamed), the kind of the close note ("connect", "timeout", "cut", "server"), "cut"
+ *         over TD_HTTP_MAX_WHOLE that is not streamed), the kind of the close note ("connect", "timeout", "cut", "server", "unseen"), "cut"
  *         (no end mark; without [DONE], where an earlier answer to this path had it). What arrived before the error is part of the exchange. */
 #ifndef TD_WIRE_DERIVE_H
 #define TD_WIRE_DERIVE_H

@@ -120,7 +120,7 @@ static void end_side(struct connection *k, int side)
 }
 
 /* Nothing more comes of this connection. */
-static void end_connection(struct connection *k, const char *why)
+static void end_connection(struct connection *k, bool by_server, const char *why)
 {
     struct td_capture *c = k->capture;
     struct connection **at;
@@ -128,7 +128,7 @@ static void end_connection(struct connection *k, const char *why)
 
     end_side(k, k->client == 1); /* the requests before their answers */
     end_side(k, k->client != 1);
-    td_conversation_end(k->conversation, k->last_ns, why);
+    td_conversation_end(k->conversation, k->last_ns, by_server, why);
     td_conversation_free(k->conversation);
     for (i = 0; i < 2; i++)
         td_reassembly_release(&k->dir[i], &c->counts.streams);
@@ -154,7 +154,7 @@ static struct connection *add(struct td_capture *c, const struct key *key, bool 
     }
     if (c->n >= TD_CAPTURE_MAX_CONNECTIONS) {
         c->counts.dropped++;
-        end_connection(c->oldest, "more connections were open than are followed");
+        end_connection(c->oldest, false, "more connections were open than are followed");
     }
     k->capture = c;
     k->key = *key;
@@ -216,7 +216,7 @@ static struct connection *open_connection(struct td_capture *c, struct connectio
     const int from = memcmp(&key->end[0], &s->from, sizeof s->from) == 0 ? 0 : 1;
 
     if (k && k->dir[from].begun && k->dir[from].first != s->seq + 1) {
-        end_connection(k, OTHER_PORTS);
+        end_connection(k, false, OTHER_PORTS);
         k = NULL;
     }
     if (!k)
@@ -260,7 +260,7 @@ static void take_segment(struct td_capture *c, struct td_segment *s)
     from = memcmp(&key.end[0], &s->from, sizeof s->from) == 0 ? 0 : 1;
     k = find(c, &key);
     if (k && !(s->flags & TD_TCP_SYN) && is_far(&k->dir[from], s)) {
-        end_connection(k, OTHER_PORTS);
+        end_connection(k, false, OTHER_PORTS);
         k = NULL;
     }
     if (s->flags & TD_TCP_SYN) {
@@ -277,7 +277,8 @@ static void take_segment(struct td_capture *c, struct td_segment *s)
     link_newest(c, k);
     k->last_ns = s->t_ns;
     if (s->flags & TD_TCP_RST) { /* what it carries is a message for people, if anything (RFC 9293, 3.5.3) */
-        end_connection(k, from == k->client ? "the client reset the connection" : "the server reset the connection");
+        end_connection(k, from != k->client,
+                       from == k->client ? "the client reset the connection" : "the server reset the connection");
         return;
     }
     c->counts.payload_bytes += s->len;
@@ -289,7 +290,7 @@ static void take_segment(struct td_capture *c, struct td_segment *s)
     }
     read_segment(k, s, from);
     if (td_reassembly_is_over(&k->dir[0]) && td_reassembly_is_over(&k->dir[1]))
-        end_connection(k, "the connection was closed");
+        end_connection(k, false, "the connection was closed");
 }
 
 void td_capture_packet(struct td_capture *c, int link, int64_t t_ns, const uint8_t *p, size_t captured, size_t wire)
@@ -315,7 +316,7 @@ void td_capture_drop_oldest(struct td_capture *c)
     size_t n = c->n / 4 + 1;
 
     for (; n && c->oldest; n--, c->counts.dropped++)
-        end_connection(c->oldest, "no memory was left for its connection (--max-memory)");
+        end_connection(c->oldest, false, "no memory was left for its connection (--max-memory)");
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
@@ -323,7 +324,7 @@ void td_capture_drop_oldest(struct td_capture *c)
 void td_capture_end(struct td_capture *c)
 {
     while (c->oldest)
-        end_connection(c->oldest, "the capture ended before the answer did");
+        end_connection(c->oldest, false, "the capture ended before the answer did");
 }
 
 void td_capture_free(struct td_capture *c)

@@ -10,6 +10,8 @@
 #include "common/json.h"
 #include "wire/http.h"
 
+#define UNSEEN TD_ERROR_UNSEEN
+
 /* A part of a request, as it came. */
 struct piece { int64_t t_ns; size_t len; };
 
@@ -115,7 +117,7 @@ static void close_first(struct td_conversation *c, int64_t t_ns, const char *kin
     struct pending *p = c->first;
 
     if (p->spoiled) {
-        kind = "cut";
+        kind = UNSEEN;
         why = p->spoiled;
     }
     if (p->kept) {
@@ -132,10 +134,10 @@ static void close_first(struct td_conversation *c, int64_t t_ns, const char *kin
     c->in_answer = false;
 }
 
-static void close_all(struct td_conversation *c, int64_t t_ns, const char *why)
+static void close_all(struct td_conversation *c, int64_t t_ns, const char *kind, const char *why)
 {
     while (c->first)
-        close_first(c, t_ns, "cut", why);
+        close_first(c, t_ns, kind, why);
 }
 
 static void forget_request(struct td_conversation *c)
@@ -186,7 +188,7 @@ static void end_request(struct td_conversation *c, int64_t t_ns, const char *spo
     if (!p) {
         all->counts.bytes_skipped += (int64_t)c->whole.len;
         forget_request(c);
-        close_all(c, t_ns, "no memory was left for its connection");
+        close_all(c, t_ns, UNSEEN, "no memory was left for its connection");
         c->client_lost = c->server_lost = c->disordered = true;
         return;
     }
@@ -207,7 +209,7 @@ static void end_request(struct td_conversation *c, int64_t t_ns, const char *spo
     c->last = p;
     forget_request(c);
     if (++c->n_pending > TD_CONVERSATION_MAX_PENDING) {
-        close_all(c, t_ns, "too many requests waited for answers on its connection");
+        close_all(c, t_ns, UNSEEN, "too many requests waited for answers on its connection");
         c->server_lost = c->disordered = true;
     }
 }
@@ -365,7 +367,7 @@ static bool begin_answer(struct td_conversation *c, const struct td_chunk *k)
         c->client_lost = c->lost = true;
     }
     while (c->lost && c->first && (c->pipelined || !is_answer_to(c->first, k)))
-        close_first(c, k->t_ns, "cut", "the capture lost bytes of its connection, and its answer is not known");
+        close_first(c, k->t_ns, UNSEEN, "the capture lost bytes of its connection, and its answer is not known");
     if (!c->first)
         return skip_answer(c, k);
     c->server_lost = false;
@@ -434,7 +436,7 @@ void td_conversation_free(struct td_conversation *c)
 {
     if (!c)
         return;
-    td_conversation_end(c, 0, "its connection was dropped");
+    td_conversation_end(c, 0, false, "its connection was dropped");
     free(c->piece);
     free(c);
 }
@@ -468,7 +470,7 @@ void td_conversation_gap(struct td_conversation *c, bool from_client, int64_t t_
     c->server_lost = true;
     c->server_next += n;
     if (c->in_answer)
-        close_first(c, t_ns, "cut", why);
+        close_first(c, t_ns, UNSEEN, why);
 }
 
 void td_conversation_server_closed(struct td_conversation *c, int64_t t_ns)
@@ -477,12 +479,12 @@ void td_conversation_server_closed(struct td_conversation *c, int64_t t_ns)
         close_first(c, t_ns, NULL, NULL);
     else if (c->in_answer)
         close_first(c, t_ns, "cut", "the server closed the connection in mid-answer");
-    close_all(c, t_ns, "the server closed the connection without an answer");
+    close_all(c, t_ns, "cut", "the server closed the connection without an answer");
 }
 
-void td_conversation_end(struct td_conversation *c, int64_t t_ns, const char *why)
+void td_conversation_end(struct td_conversation *c, int64_t t_ns, bool by_server, const char *why)
 {
     if (c->in_request)
         end_request(c, t_ns, why);
-    close_all(c, t_ns, why);
+    close_all(c, t_ns, by_server ? "cut" : UNSEEN, why);
 }

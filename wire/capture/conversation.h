@@ -5,7 +5,8 @@
  * wire/client.h makes them: the note "open", what was sent, what was received, the note "close". Answers
  * come in the order of the requests (RFC 9112, 9.3.2), so several may wait for theirs.
  *
- * An exchange that is not there from its first to its last byte is closed as "cut", with the reason. Behind
+ * An exchange that is not there from its first to its last byte is closed with the reason: as "cut" where
+ * the server broke off, else as TD_ERROR_UNSEEN. Behind
  * a loss nobody knows by counting which answer is whose, and bytes of a body may look like a message. TCP's
  * numbers tell: a client that waits for its answers had all bytes of the server before this one when it
  * asked (the request's ack is the answer's first byte), and the server had the request (the answer's ack is
@@ -61,8 +62,9 @@ void td_conversation_bytes(struct td_conversation *c, bool from_client, const st
 void td_conversation_gap(struct td_conversation *c, bool from_client, int64_t t_ns, uint32_t n, enum td_gap_cause cause);
 /* The server closed its direction in order: that ends an answer without a length. */
 void td_conversation_server_closed(struct td_conversation *c, int64_t t_ns);
-/* Nothing more comes. Exchanges that are open are cut.
+/* Nothing more comes. Exchanges that are open are not whole.
+ *   by_server : the server broke them off
  *   why : a sentence without a full stop, "the capture ended in mid-answer"; it must outlive the call */
-void td_conversation_end(struct td_conversation *c, int64_t t_ns, const char *why);
+void td_conversation_end(struct td_conversation *c, int64_t t_ns, bool by_server, const char *why);
 
 #endif

@@ -251,3 +251,20 @@ open("x.pcap", "wb").write(whole_file[:-20])
 show("ends in mid-packet")
 write("x.pcap", whole(Connection()), link=147)
 show("unknown link layer")
+
+print("-- what a capture lost says nothing about the server")
+GOOD, LOSSY, CUT = [], [], []
+for i in range(3):
+    c, d, e = (Connection(port=40001 + i) for _ in range(3))
+    GOOD += c.open() + c.request(str(i)) + c.answer("world" * 20, size=60) + c.close()
+    a = d.open() + d.request(str(i)) + d.answer("world" * 20, size=60) + d.close()
+    LOSSY += a[:-6] + a[-5:] if i == 1 else a
+    CUT += e.open() + e.request(str(i)) + (e.send(False, answer("world" * 20)[:150]) + [e.segment(False, flags=FIN | ACK)]
+                                           if i == 1 else e.answer("world" * 20) + e.close())
+for name, packets in (("good", GOOD), ("good2", GOOD), ("lossy", LOSSY), ("broke-off", CUT)):
+    write("x.pcap", packets)
+    shutil.rmtree(name, ignore_errors=True)
+    subprocess.run([RECORD, "--pcap", "x.pcap", "-o", name, "-q"], check=True, stdout=subprocess.DEVNULL)
+for a, b in (("good", "good2"), ("good", "lossy"), ("lossy", "good"), ("good", "broke-off")):
+    r = subprocess.run([os.environ["BIN"] + "/differ", a, b, "--lanes", "tokens,collapse"], capture_output=True)
+    print(f"differ {a} {b}: exit {r.returncode}, " + (r.stdout.decode().strip().splitlines() or r.stderr.decode().splitlines())[-1])

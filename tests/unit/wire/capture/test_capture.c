@@ -15,7 +15,7 @@
 
 #define MS INT64_C(1000000)
 
-struct seen { int64_t opened, closed, cut; char last_close[400]; size_t received; };
+struct seen { int64_t opened, closed, unseen; char last_close[400]; size_t received; };
 
 static void take(void *arg, const struct td_wire *rec)
 {
@@ -27,7 +27,7 @@ static void take(void *arg, const struct td_wire *rec)
         s->opened++;
     } else if (rec->dir == TD_WIRE_NOTE) {
         s->closed++;
-        s->cut += memmem(rec->data, rec->len, "\"cut\"", 5) != NULL;
+        s->unseen += memmem(rec->data, rec->len, "\"unseen\"", 8) != NULL;
         snprintf(s->last_close, sizeof s->last_close, "%.*s", (int)rec->len, (const char *)rec->data);
     }
 }
@@ -126,7 +126,7 @@ static void test_what_waits_behind_a_hole_is_bounded(void **state)
         assert_int_equal(s.closed, i * (int64_t)PIECE > (int64_t)TD_REASSEMBLY_MAX_HELD);
         put(c, false, 7, 0, 5000 + (uint32_t)i * PIECE, 0, piece, PIECE, 0);
     }
-    assert_int_equal(s.cut, 1);
+    assert_int_equal(s.unseen, 1);
     assert_non_null(strstr(s.last_close, "a part of its answer was lost by the capture"));
     assert_int_equal(td_capture_count(c)->streams.lost, 5000 - 519);
     td_capture_free(c);
@@ -187,7 +187,7 @@ static void test_the_silent_ones_are_dropped(void **state)
     put_text(c, true, 7, 100, ASK); /* not silent */
     td_capture_drop_oldest(c);
     assert_int_equal(td_capture_count(c)->dropped, 3);
-    assert_int_equal(s.cut, 3);
+    assert_int_equal(s.unseen, 3);
     put_text(c, false, 7, 500, SAY);
     assert_string_equal(s.last_close, "{\"close\":{\"ok\":true}}");
     td_capture_free(c);
@@ -224,7 +224,7 @@ static void test_connections_are_bounded(void **state)
         put_text(c, true, (uint16_t)(1000 + i), 100, ASK);
     }
     assert_int_equal(td_capture_count(c)->dropped, 3);
-    assert_int_equal(s.cut, 3);
+    assert_int_equal(s.unseen, 3);
     assert_non_null(strstr(s.last_close, "more connections were open than are followed"));
     td_capture_free(c);
     assert_int_equal(s.closed, TD_CAPTURE_MAX_CONNECTIONS + 3);
@@ -242,7 +242,7 @@ static void test_requests_that_wait_are_bounded(void **state)
         put_text(c, true, 7, 100 + (uint32_t)(i * (int)strlen(ASK)), ASK);
     assert_int_equal(s.closed, 0);
     put_text(c, true, 7, 100 + (uint32_t)(i * (int)strlen(ASK)), ASK);
-    assert_int_equal(s.cut, TD_CONVERSATION_MAX_PENDING + 1);
+    assert_int_equal(s.unseen, TD_CONVERSATION_MAX_PENDING + 1);
     td_capture_free(c);
 }
 
@@ -261,7 +261,7 @@ static void test_requests_in_memory_are_bounded(void **state)
     put(c, true, 7, TD_TCP_ACK, 600, 500, big + 500, 1000, 0);
     assert_int_equal(s.opened, 1);
     put(c, false, 7, TD_TCP_ACK, 500, 1600, SAY, strlen(SAY), 0);
-    assert_int_equal(s.cut, 1);
+    assert_int_equal(s.unseen, 1);
     assert_non_null(strstr(s.last_close, "--max-memory"));
     put(c, true, 7, 0, 1600, 0, big + 1500, 500, 0);
     put(c, true, 7, TD_TCP_ACK, 2100, 500 + (uint32_t)strlen(SAY), ASK, strlen(ASK), 0);
