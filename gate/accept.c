@@ -191,7 +191,19 @@ static void pass_lane(cJSON *report, cJSON *lane, const cJSON *entry)
     pass_items(report, lane->string);
 }
 
-/* "applied" with the lanes that it excuses, "expired", or "not needed". */
+/* Is a lane that the entry names as it is without it? */
+static bool falls_short(const cJSON *report, const cJSON *entry)
+{
+    const cJSON *lane;
+
+    cJSON_ArrayForEach(lane, td_json_get(report, "lanes"))
+        if (td_json_get(td_json_get(entry, "lanes"), lane->string) && td_json_get_bool(lane, "asked", false) &&
+            !lane_passes(report, lane->string))
+            return true;
+    return false;
+}
+
+/* "applied" with the lanes that it excuses, "expired", "other findings", or "not needed". */
 static void note_entry(cJSON *report, const cJSON *entry, int64_t days_left, cJSON *lanes)
 {
     cJSON *list = cJSON_GetObjectItemCaseSensitive(report, "accepted"), *one = cJSON_CreateObject();
@@ -203,8 +215,9 @@ static void note_entry(cJSON *report, const cJSON *entry, int64_t days_left, cJS
     cJSON_AddNumberToObject(one, "days_left", (double)days_left);
     cJSON_AddStringToObject(one, "state",
                             days_left < 0                  ? "expired"
-                            : cJSON_GetArraySize(lanes) ? "applied"
-                                                          : "not needed");
+                            : cJSON_GetArraySize(lanes)      ? "applied"
+                            : falls_short(report, entry) ? "other findings"
+                                                           : "not needed");
     cJSON_AddItemToObject(one, "lanes", lanes);
     cJSON_AddItemToArray(list, one);
 }

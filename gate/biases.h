@@ -9,11 +9,12 @@
 
 #include "common/json.h"
 
-/* What a report found: [{"kind": "gptq_gemm", "dtype": "F16", "of": "slope", "sign": -1, "slice":
- * "columns = 0 mod 4", "least": 4.3, "most": 5.1}, ...]; sizes in roundings of the output's format, of
- * all groups that say the same. The caller frees it. NULL: out of memory. */
+/* What a report found: [{"kind": "gptq_gemm", "dtype": "F16", "of": "slope", "sign": -1, "judged": 412,
+ * "slice": "columns = 0 mod 4", "least": 4.3, "most": 5.1}, ...]; sizes in roundings of the output's
+ * format, of all groups that say the same; judged: ops of that run. The caller frees it. NULL: out of memory. */
 cJSON *td_biases_of(const cJSON *report);
-/* Is every bias of this report among the accepted ones? One of the same kernel and dtype, from half of
+/* Is every bias of this report among the accepted ones, and is every accepted slope or mean found again,
+ * where as many ops were judged? One of the same kernel and dtype, from half of
  * the least to twice the most (coarseness: a quarter to four times, for the rms error of a few ops is that
  * of their largest elements); coarseness by any of them, a slope or a mean by one of the same sign whose
  * slice holds this one: "all elements" hold "columns = 1 mod 4", and these "columns = 5 mod 8".

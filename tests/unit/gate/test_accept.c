@@ -107,6 +107,29 @@ static void test_other_numbers_of_the_same_sentence_are_excused(void **state)
     cJSON_Delete(file);
 }
 
+/* What the report says of the first entry. */
+static void expect_state(const cJSON *file, int64_t today, cJSON *report, const char *state)
+{
+    struct td_error err = {0, ""};
+
+    assert_int_equal(td_accept_apply(file, today, report, &err), TD_OK);
+    assert_string_equal(td_json_get_str(cJSON_GetArrayItem(td_json_get(report, "accepted"), 0), "state", ""), state);
+    cJSON_Delete(report);
+}
+
+static void test_a_report_says_what_an_entry_does(void **state)
+{
+    cJSON *file = accept_file(), *fine = report_of("20.5", "a", NOTE);
+
+    (void)state;
+    cJSON_ReplaceItemInObject(cJSON_GetObjectItem(cJSON_GetObjectItem(fine, "lanes"), "ops"), "verdict", cJSON_CreateString("pass"));
+    expect_state(file, TODAY, report_of("20.5", "a", NOTE), "applied");
+    expect_state(file, TODAY, report_of("42", "a", NOTE), "other findings");
+    expect_state(file, TODAY, fine, "not needed");
+    expect_state(file, TODAY + 11, report_of("20.5", "a", NOTE), "expired");
+    cJSON_Delete(file);
+}
+
 static void test_nothing_else_is_excused(void **state)
 {
     cJSON *file = accept_file(), *report;
@@ -527,6 +550,7 @@ int main(void)
         cmocka_unit_test(test_a_pipe_is_no_file_of_acceptances),
         cmocka_unit_test(test_the_same_findings_are_excused_until_the_date),
         cmocka_unit_test(test_other_numbers_of_the_same_sentence_are_excused),
+        cmocka_unit_test(test_a_report_says_what_an_entry_does),
         cmocka_unit_test(test_nothing_else_is_excused),
         cmocka_unit_test(test_another_fault_in_the_same_groups_counts),
         cmocka_unit_test(test_a_sample_lacks_what_is_rare),

@@ -15,20 +15,21 @@
     "{\"kind\":\"" KIND "\",\"shape\":\"a\",\"dtype\":\"F16\",\"of\":\"" OF "\",\"estimate\":" ESTIMATE \
     ",\"new_size\":" SIZE ",\"slice\":\"" SLICE "\",\"text\":\"" SLICE ": " ESTIMATE "\"}"
 
-static cJSON *report_of(const char *found)
+static cJSON *report_of(const char *found, int judged)
 {
     char text[4000];
     cJSON *report;
 
-    snprintf(text, sizeof text, "{\"ops\":{\"bias\":{\"found\":[%s]}}}", found);
+    snprintf(text, sizeof text, "{\"ops\":{\"judged\":%d,\"bias\":{\"found\":[%s]}}}", judged, found);
     report = td_json_parse(text, strlen(text), NULL);
     assert_non_null(report);
     return report;
 }
 
-static bool excuses(const char *accepted, const char *now)
+/* Of a sample, unless it judged as many as the run that was accepted. */
+static bool excuses_of(const char *accepted, const char *now, int judged)
 {
-    cJSON *before = report_of(accepted), *report = report_of(now), *list = td_biases_of(before);
+    cJSON *before = report_of(accepted, 100), *report = report_of(now, judged), *list = td_biases_of(before);
     const bool yes = td_biases_agree(report, list);
 
     cJSON_Delete(before);
@@ -37,13 +38,18 @@ static bool excuses(const char *accepted, const char *now)
     return yes;
 }
 
+static bool excuses(const char *accepted, const char *now)
+{
+    return excuses_of(accepted, now, 99);
+}
+
 #define SLOPE(ESTIMATE, SIZE, SLICE) BIAS("gemm", "slope", ESTIMATE, SIZE, SLICE)
 #define COARSE(SIZE) BIAS("gemm", "coarseness", "2.4", SIZE, "all elements")
 
 static void test_groups_that_say_the_same_are_one(void **state)
 {
     cJSON *report = report_of(SLOPE("-0.01", "5", "all elements") "," SLOPE("-0.01", "7", "all elements") ","
-                              SLOPE("0.01", "6", "all elements") "," COARSE("\"Infinity\"")),
+                              SLOPE("0.01", "6", "all elements") "," COARSE("\"Infinity\""), 100),
           *list = td_biases_of(report);
 
     (void)state;
@@ -102,9 +108,21 @@ static void test_coarseness_is_excused_by_a_bias_of_its_size(void **state)
     assert_false(excuses(COARSE("2.4"), SLOPE("0.01", "2.4", "all elements")));
 }
 
+static void test_an_accepted_bias_must_be_there_again(void **state)
+{
+    static const char WAS[] = SLOPE("-0.01", "5", "all elements") "," COARSE("12");
+
+    (void)state;
+    assert_true(excuses_of(WAS, SLOPE("-0.01", "5", "columns = 1 mod 4") "," COARSE("12"), 100));
+    assert_true(excuses_of(WAS, SLOPE("-0.01", "5", "all elements"), 100)); /* coarseness may be hidden by it */
+    assert_false(excuses_of(WAS, COARSE("12"), 100));
+    assert_true(excuses_of(WAS, COARSE("12"), 99));
+    assert_false(excuses_of(WAS, "", 100));
+}
+
 static void test_sentences_of_a_bias_are_known(void **state)
 {
-    cJSON *report = report_of(SLOPE("0.01", "5", "all elements"));
+    cJSON *report = report_of(SLOPE("0.01", "5", "all elements"), 100);
 
     (void)state;
     assert_true(td_biases_say(report, "all elements: 0.01 (gemm a, M=1, 14 ops in 8 layers)"));
@@ -121,6 +139,7 @@ int main(void)
         cmocka_unit_test(test_a_bias_has_its_sign_and_size),
         cmocka_unit_test(test_a_slice_holds_its_parts),
         cmocka_unit_test(test_coarseness_is_excused_by_a_bias_of_its_size),
+        cmocka_unit_test(test_an_accepted_bias_must_be_there_again),
         cmocka_unit_test(test_sentences_of_a_bias_are_known),
     };
 
