@@ -182,9 +182,10 @@ static void compute_refs(const struct batch *b, const struct td_op_kind *kind, u
     if (s->rc)
         return;
     s->n_computed = n;
-    td_ref_cache_round(s->how.joined ? &s->how.all : &refs[0]);
-    for (i = 0; i < n; i++)
+    for (i = 0; i < n; i++) {
+        td_ref_cache_round(&refs[i]); /* each by itself: which ops are joined is chance */
         s->refs[which[i]] = refs[i];
+    }
 }
 
 /* Find the references of a work in the cache, or compute them and keep them there. A GPU computes faster than a

@@ -1,11 +1,12 @@
 /* make_ops.c - write a fixture of gptq_gemm ops with random weights, for tests of replay.
  * SPDX-License-Identifier: Apache-2.0
  *
- * make_ops DIR [steps=N] [wrong=OP] [digest=1] [narrow=1] [rows=N] [unknown=1] [gpu=1] [marlin=1]
+ * make_ops DIR [steps=N] [wrong=OP] [inf=N] [digest=1] [narrow=1] [rows=N] [unknown=1] [gpu=1] [marlin=1]
  *   steps    number of steps, each of 4 layers; the first has 20 rows, the others 1 (default 3)
  *   rows     rows of the first step. On a GPU more than 50 rows (24 with 8 bits) are recorded as
  *            reconstruct_exllama and cublasHgemm.
  *   wrong    one element of the recorded output of this op is doubled
+ *   inf      an element of A is Inf in each op whose number is divisible by this
  *   digest   outputs are stored as a hash only
  *   narrow   the last layer has 72 columns
  *   unknown  add an op of an unknown kind, and an op whose weights are missing
@@ -64,7 +65,8 @@ static const char *symbol_of(const struct td_op_call *call, bool gpu, int bits)
 
 static void write_step(struct td_writer *w, int step, int argc, char **argv)
 {
-    long narrow = op_writer_option(argc, argv, "narrow", 0), wrong = op_writer_option(argc, argv, "wrong", -1), digest = op_writer_option(argc, argv, "digest", 0);
+    long narrow = op_writer_option(argc, argv, "narrow", 0), wrong = op_writer_option(argc, argv, "wrong", -1), digest = op_writer_option(argc, argv, "digest", 0),
+         inf = op_writer_option(argc, argv, "inf", 0);
     const bool marlin = op_writer_option(argc, argv, "marlin", 0);
     const char *build = marlin || op_writer_option(argc, argv, "gpu", 0) ? getenv("TD_MAKE_OPS_BUILD") : NULL, *named = getenv("TD_MAKE_OPS_PROVIDER");
     int i;
@@ -78,6 +80,8 @@ static void write_step(struct td_writer *w, int step, int argc, char **argv)
         d.act_order = d.act_order && !marlin; /* its rows are sorted, and A's columns with them */
         d.n = narrow && i == N_LAYERS - 1 ? 72 : d.n;
         random_gptq_make(&call, &d, (uint64_t)i, (uint64_t)number);
+        if (inf && number % inf == 0)
+            ((uint16_t *)call.in[0].data)[3] = 0x7c00;
         if (marlin)
             make_marlin(&call, &d);
         if (!marlin && !strncmp(symbol_of(&call, build, d.bits), "reconstruct", 11))
