@@ -77,6 +77,9 @@ void td_pack_close(struct td_pack *pk);
 /* Decode the blob at an offset, of at most max bytes (TD_ELIMIT), into memory the caller frees; checked
  * against its hash, and that against want unless NULL. Safe from several threads. TD_ECORRUPT names offset and hash; TD_ENOMEM: it is larger than memory.h allows. */
 int td_pack_read(const struct td_pack *pk, uint64_t at, const struct td_hash *want, uint64_t max, void **data, size_t *n, struct td_error *err);
+/* Blobs of a pack that is checked stand for at most so many MiB, or times what it takes on the disk. */
+#define TD_PACK_SUM_MIB ((uint64_t)64 << 10)
+#define TD_PACK_SUM_TIMES 256
 /* How many bytes of blobs were checked; the caller starts and ends the progress, in MiB. */
 struct td_pack_checked { struct td_progress progress; uint64_t bytes; };
 /* Check the blob whose frame begins at an offset, with the header h: stored bytes, length and hash, in

@@ -114,6 +114,12 @@ def blobs():
     b = zeros(1 << 20)
     f.put("blobs.pack", pack([b]), True, 1)
     f.ops({**OP, "in": [tensor("a", [1, 8], name=b[0])], "out": tensor("c", [1, 8])})
+    f = Fixture("blobs-of-80-gib", "verify: its blobs stand for")
+    claims = [(x128(b"%d" % i), blob(b"", 1, (4 << 30) - 1, b"x" * 20, x128(b"%d" % i)), (4 << 30) - 1) for i in range(20)]
+    f.put("blobs.pack", pack(claims), True, 20)
+    f = Fixture("index-that-claims-less", "verify: the index does not agree")
+    b = zeros(SIZE * 8)
+    f.put("blobs.pack", pack([(b[0], b[1], 100)]), True, 1)
     f = Fixture("index-of-nothing", "verify: no valid index")
     f.put("blobs.pack", blob(b"", 255, 1 << 40, b"") + trailer(0), True)
     f = Fixture("window-of-a-gigabyte")
