@@ -106,7 +106,7 @@ static int take_exchange(void *arg, struct td_exchange *x, struct td_error *err)
     td_recording_summary_add(&p->summary, x);
     if (x->error_kind && strcmp(x->error_kind, TD_ERROR_UNSEEN) == 0)
         p->unseen++;
-    else
+    else if (x->prompt_id) /* else there was no memory for it, which is said at the end */
         td_prompt_names_seen(p->names, x->prompt_id);
     if (!*p->model)
         snprintf(p->model, sizeof p->model, "%s", td_json_get_str(x->request, "model", ""));

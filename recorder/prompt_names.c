@@ -12,7 +12,7 @@
 
 #define NAME "captured-%016llx"
 
-struct slot { uint64_t hash; int32_t n; bool seen; };
+struct slot { uint64_t hash; int32_t n, n_seen; };
 
 struct td_prompt_names {
     struct td_redactor *redactor; /* NULL: no rule reaches a body */
@@ -153,7 +153,6 @@ int td_prompt_names_get(struct td_prompt_names *p, const char *path, const char 
     p->n += !s->n;
     s->hash = hash;
     out->repeat = s->n++;
-    p->most = s->n > p->most ? s->n : p->most;
     snprintf(out->prompt_id, sizeof out->prompt_id, NAME, (unsigned long long)hash);
     return TD_OK;
 }
@@ -166,8 +165,9 @@ void td_prompt_names_seen(struct td_prompt_names *p, const char *prompt_id)
     if (sscanf(prompt_id, NAME, &hash) != 1)
         return;
     s = slot_of(p->slot, p->n_slots, hash);
-    p->n_seen += s->n && !s->seen;
-    s->seen = s->n > 0;
+    s->n_seen += s->n > 0;
+    p->n_seen += s->n_seen == 1;
+    p->most = s->n_seen > p->most ? s->n_seen : p->most;
 }
 
 size_t td_prompt_names_count(const struct td_prompt_names *p)

@@ -232,7 +232,19 @@ static bool is_far(const struct td_reassembly *r, const struct td_segment *s)
 {
     const int32_t distance = (int32_t)(s->seq - r->next);
 
-    return r->begun && s->wire_len && (distance > FAR || distance < -FAR);
+    return r->begun && (s->wire_len || s->flags & TD_TCP_RST) && (distance > FAR || distance < -FAR);
+}
+
+/* RST: the connection is over; what was sent before it and did not come is a gap. */
+static void reset_connection(struct connection *k, const struct td_segment *s, int from)
+{
+    const bool by_server = from != k->client && !k->dir[!from].has_end;
+
+    if (k->dir[from].begun) {
+        k->dir[from].has_end = true;
+        k->dir[from].end = s->seq;
+    }
+    end_connection(k, by_server, from == k->client ? "the client reset the connection" : "the server reset the connection");
 }
 
 static void read_segment(struct connection *k, const struct td_segment *s, int from)
@@ -246,7 +258,7 @@ static void read_segment(struct connection *k, const struct td_segment *s, int f
     td_reassembly_add(&k->dir[from], s, &mine, &c->counts.streams);
     if (from != k->client && !k->closed && td_reassembly_is_over(&k->dir[from])) {
         k->closed = true;
-        td_conversation_server_closed(k->conversation, s->t_ns);
+        td_conversation_server_closed(k->conversation, s->t_ns, k->dir[!from].has_end);
     }
 }
 
@@ -260,6 +272,10 @@ static void take_segment(struct td_capture *c, struct td_segment *s)
     from = memcmp(&key.end[0], &s->from, sizeof s->from) == 0 ? 0 : 1;
     k = find(c, &key);
     if (k && !(s->flags & TD_TCP_SYN) && is_far(&k->dir[from], s)) {
+        if (s->flags & TD_TCP_RST) { /* of a connection before it, or forged */
+            c->counts.orphan_segments++;
+            return;
+        }
         end_connection(k, false, OTHER_PORTS);
         k = NULL;
     }
@@ -277,8 +293,7 @@ static void take_segment(struct td_capture *c, struct td_segment *s)
     link_newest(c, k);
     k->last_ns = s->t_ns;
     if (s->flags & TD_TCP_RST) { /* what it carries is a message for people, if anything (RFC 9293, 3.5.3) */
-        end_connection(k, from != k->client,
-                       from == k->client ? "the client reset the connection" : "the server reset the connection");
+        reset_connection(k, s, from);
         return;
     }
     c->counts.payload_bytes += s->len;

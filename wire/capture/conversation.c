@@ -348,7 +348,7 @@ static size_t interim(const struct td_chunk *k)
 {
     const char *end = memmem(k->data, k->n, "\r\n\r\n", 4);
 
-    return k->n >= 10 && k->data[9] == '1' && end ? (size_t)(end + 4 - (const char *)k->data) : 0;
+    return k->n >= 10 && begins(k->data, k->n, "HTTP/1.") && k->data[9] == '1' && end ? (size_t)(end + 4 - (const char *)k->data) : 0;
 }
 
 /* Do TCP's numbers show that the answer which begins here is this request's? */
@@ -473,18 +473,35 @@ void td_conversation_gap(struct td_conversation *c, bool from_client, int64_t t_
         close_first(c, t_ns, UNSEEN, why);
 }
 
-void td_conversation_server_closed(struct td_conversation *c, int64_t t_ns)
+/* The server is done. It broke off what it owes, unless the client left first, or the capture may have lost the
+ * answer. */
+static void close_owed(struct td_conversation *c, int64_t t_ns, bool client_left, const char *why)
 {
-    if (c->in_answer && td_http_complete(&c->answer, true))
+    if (client_left)
+        close_all(c, t_ns, UNSEEN, "the client closed the connection before its answer was whole");
+    if (c->in_answer) /* it began here, and its numbers fit */
+        close_first(c, t_ns, "cut", why);
+    if (c->lost)
+        close_all(c, t_ns, UNSEEN, "the capture lost bytes of its connection, and its answer is not known");
+    close_all(c, t_ns, "cut", why);
+}
+
+void td_conversation_server_closed(struct td_conversation *c, int64_t t_ns, bool client_left)
+{
+    const char *why = c->in_answer ? "the server closed the connection in mid-answer"
+                                   : "the server closed the connection without an answer";
+
+    if (c->in_answer && !client_left && td_http_complete(&c->answer, true))
         close_first(c, t_ns, NULL, NULL);
-    else if (c->in_answer)
-        close_first(c, t_ns, "cut", "the server closed the connection in mid-answer");
-    close_all(c, t_ns, "cut", "the server closed the connection without an answer");
+    close_owed(c, t_ns, client_left, why);
 }
 
 void td_conversation_end(struct td_conversation *c, int64_t t_ns, bool by_server, const char *why)
 {
     if (c->in_request)
         end_request(c, t_ns, why);
-    close_all(c, t_ns, by_server ? "cut" : UNSEEN, why);
+    if (by_server)
+        close_owed(c, t_ns, false, why);
+    else
+        close_all(c, t_ns, UNSEEN, why);
 }

@@ -60,8 +60,9 @@ bool td_conversation_is_request(const uint8_t *data, size_t n);
 void td_conversation_bytes(struct td_conversation *c, bool from_client, const struct td_chunk *chunk);
 /* n bytes of this direction are missing here. */
 void td_conversation_gap(struct td_conversation *c, bool from_client, int64_t t_ns, uint32_t n, enum td_gap_cause cause);
-/* The server closed its direction in order: that ends an answer without a length. */
-void td_conversation_server_closed(struct td_conversation *c, int64_t t_ns);
+/* The server closed its direction in order: that ends an answer without a length.
+ *   client_left : the client had closed its own before, so what it lacks is not the server's fault */
+void td_conversation_server_closed(struct td_conversation *c, int64_t t_ns, bool client_left);
 /* Nothing more comes. Exchanges that are open are not whole.
  *   by_server : the server broke them off
  *   why : a sentence without a full stop, "the capture ended in mid-answer"; it must outlive the call */

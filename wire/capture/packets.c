@@ -190,7 +190,7 @@ int64_t td_packets_dropped(const struct td_packets *p)
 
     if (!p->live || pcap_stats(p->pcap, &s))
         return 0;
-    return (int64_t)s.ps_drop + (int64_t)s.ps_ifdrop;
+    return (int64_t)s.ps_drop; /* ps_ifdrop is of all ports */
 }
 
 void td_packets_close(struct td_packets *p)
