@@ -13,14 +13,16 @@
 #define MAX_HIDDEN 16 /* llama.cpp holds back tokens that end within UTF-8: 3 at most, in fact */
 #define CLAMPED_NAN (-9999.0f) /* vLLM's generate writes this for NaN and -inf of a chosen token */
 
-/* Make room for one more element. False: a->limit is set. */
+/* Make room for one more element. False: a->limit is set, or there was no memory, which is counted. */
 static bool grow_answer(struct td_answer *a, void *array, size_t n, size_t *cap, size_t elem,
                         size_t max)
 {
-    bool has_room = td_array_grow(array, n, cap, elem, max) == TD_OK;
+    const int rc = td_array_grow(array, n, cap, elem, max);
 
-    a->limit |= !has_room;
-    return has_room;
+    a->limit |= rc == TD_ELIMIT;
+    if (rc == TD_ENOMEM)
+        td_out_of_memory_note();
+    return rc == TD_OK;
 }
 
 int64_t td_answer_count(const cJSON *obj, const char *key, int64_t missing)
