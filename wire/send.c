@@ -12,6 +12,7 @@
 #include "wire/allowed_requests.h"
 #include "wire/api_body.h"
 #include "wire/client.h"
+#include "wire/close_note.h"
 #include "wire/open_files.h"
 
 #define STOPPED "stopped by the user"
@@ -129,18 +130,8 @@ static void note_open(struct sender *s, uint32_t stream, const struct td_plan_it
 static void note_close(struct sender *s, uint32_t stream, int64_t t_ns, const char *kind, const char *error)
 {
     struct td_buf b = TD_BUF_INIT(1 << 16);
-    struct td_jw w;
 
-    td_jw_init(&w, &b, false);
-    td_jw_obj(&w, NULL);
-    td_jw_obj(&w, "close");
-    td_jw_bool(&w, "ok", !kind);
-    if (kind) {
-        td_jw_cstr(&w, "kind", kind);
-        td_jw_cstr(&w, "error", error);
-    }
-    td_jw_end(&w);
-    td_jw_end(&w);
+    td_close_note(&b, kind, error);
     put_note(s, stream, t_ns, &b);
     td_buf_release(&b);
 }

@@ -8,6 +8,7 @@
 
 #include "common/array.h"
 #include "common/json.h"
+#include "wire/close_note.h"
 #include "wire/http.h"
 
 #define UNSEEN TD_ERROR_UNSEEN
@@ -20,14 +21,14 @@ struct pending {                  /* a request that waits for its answer, or for
     uint32_t stream;
     bool kept, head;              /* head: its answer has no body */
     uint32_t ack, end;            /* of the server's bytes when it began; the number behind its own last byte */
-    const char *spoiled;          /* why it is cut whatever its answer is; NULL: it is not */
+    const char *spoiled;          /* why it is unseen whatever its answer is; NULL: it is not */
 };
 
 struct td_conversation {
     struct td_conversations *all;
     bool no_http;                 /* it speaks something else */
     bool begun;                   /* a message was read */
-    bool client_lost, server_lost; /* wait for a segment with which a message begins */
+    bool client_lost;             /* skip until a request begins */
     bool lost;                    /* bytes were lost: only numbers tell which answer is whose, */
     bool pipelined;               /* and not even these where requests did not wait for answers */
     bool client_gap, gap_known;   /* a request may be lost, since the server had sent all before gap_at */
@@ -94,18 +95,8 @@ static void note_open(struct td_conversations *all, uint32_t stream, int64_t t_n
 static void note_close(struct td_conversations *all, uint32_t stream, int64_t t_ns, const char *kind, const char *why)
 {
     struct td_buf b = TD_BUF_INIT(1 << 16);
-    struct td_jw w;
 
-    td_jw_init(&w, &b, false);
-    td_jw_obj(&w, NULL);
-    td_jw_obj(&w, "close");
-    td_jw_bool(&w, "ok", !kind);
-    if (kind) {
-        td_jw_cstr(&w, "kind", kind);
-        td_jw_cstr(&w, "error", why);
-    }
-    td_jw_end(&w);
-    td_jw_end(&w);
+    td_close_note(&b, kind, why);
     put_note(all, stream, t_ns, &b);
 }
 
@@ -189,7 +180,7 @@ static void end_request(struct td_conversation *c, int64_t t_ns, const char *spo
         all->counts.bytes_skipped += (int64_t)c->whole.len;
         forget_request(c);
         close_all(c, t_ns, UNSEEN, "no memory was left for its connection");
-        c->client_lost = c->server_lost = c->disordered = true;
+        c->client_lost = c->disordered = true;
         return;
     }
     c->pipelined |= c->first && (c->in_answer || c->last->ack == c->request_ack);
@@ -210,7 +201,7 @@ static void end_request(struct td_conversation *c, int64_t t_ns, const char *spo
     forget_request(c);
     if (++c->n_pending > TD_CONVERSATION_MAX_PENDING) {
         close_all(c, t_ns, UNSEEN, "too many requests waited for answers on its connection");
-        c->server_lost = c->disordered = true;
+        c->disordered = true;
     }
 }
 
@@ -337,7 +328,7 @@ static void read_client(struct td_conversation *c, struct td_chunk k)
 /* Bytes of the server that belong to no message. */
 static bool skip_answer(struct td_conversation *c, const struct td_chunk *k)
 {
-    c->server_lost = c->lost = true;
+    c->lost = true;
     c->all->counts.bytes_skipped += (int64_t)k->n;
     return false;
 }
@@ -370,7 +361,6 @@ static bool begin_answer(struct td_conversation *c, const struct td_chunk *k)
         close_first(c, k->t_ns, UNSEEN, "the capture lost bytes of its connection, and its answer is not known");
     if (!c->first)
         return skip_answer(c, k);
-    c->server_lost = false;
     td_http_init(&c->answer, false, no_body, NULL);
     c->answer.head = c->first->head;
     c->in_answer = c->begun = true;
@@ -390,7 +380,7 @@ static size_t read_answer(struct td_conversation *c, const struct td_chunk *k)
         put(c->all, c->first->stream, k->t_ns, TD_WIRE_RECEIVED, k->data, used);
     if (c->answer.state == TD_HTTP_BAD) {
         close_first(c, k->t_ns, "parse", c->answer.bad);
-        c->server_lost = c->lost = true;
+        c->lost = true;
     } else if (c->answer.state == TD_HTTP_DONE) {
         close_first(c, k->t_ns, NULL, NULL);
     }
@@ -427,7 +417,7 @@ struct td_conversation *td_conversation_new(struct td_conversations *all, bool m
 
     if (c) {
         c->all = all;
-        c->client_lost = c->server_lost = c->lost = midway;
+        c->client_lost = c->lost = midway;
     }
     return c;
 }
@@ -467,7 +457,6 @@ void td_conversation_gap(struct td_conversation *c, bool from_client, int64_t t_
         return;
     }
     snprintf(why, sizeof why, "a part of its answer was %s", what);
-    c->server_lost = true;
     c->server_next += n;
     if (c->in_answer)
         close_first(c, t_ns, UNSEEN, why);

@@ -2,8 +2,6 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "wire/capture/packet.h"
 
-#include <arpa/inet.h>
-#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -193,19 +191,4 @@ enum td_packet_kind td_packet_read(int link, const uint8_t *p, size_t captured, 
         return TD_PACKET_NOT_IP;
     kind = type == TYPE_IPV4 ? read_ipv4(&r, out) : read_ipv6(&r, out);
     return kind == TD_PACKET_TCP ? read_tcp(&r, out) : kind;
-}
-
-const char *td_endpoint_text(const struct td_endpoint *e, char out[TD_ENDPOINT_TEXT])
-{
-    static const uint8_t MAPPED[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
-    char text[INET6_ADDRSTRLEN] = "?";
-
-    if (memcmp(e->address, MAPPED, 12) == 0) {
-        inet_ntop(AF_INET, e->address + 12, text, sizeof text);
-        snprintf(out, TD_ENDPOINT_TEXT, "%s:%u", text, e->port);
-    } else {
-        inet_ntop(AF_INET6, e->address, text, sizeof text);
-        snprintf(out, TD_ENDPOINT_TEXT, "[%s]:%u", text, e->port);
-    }
-    return out;
 }

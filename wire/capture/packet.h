@@ -20,9 +20,6 @@ bool td_link_is_known(int link);
 
 /* An IPv4 address is kept as IPv6 has it: ::ffff:a.b.c.d. */
 struct td_endpoint { uint8_t address[16]; uint16_t port; };
-#define TD_ENDPOINT_TEXT 64
-/* "127.0.0.1:8000", "[::1]:8000". Returns out. */
-const char *td_endpoint_text(const struct td_endpoint *e, char out[TD_ENDPOINT_TEXT]);
 
 enum { TD_TCP_FIN = 1, TD_TCP_SYN = 2, TD_TCP_RST = 4, TD_TCP_ACK = 16 };
 

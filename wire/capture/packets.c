@@ -136,12 +136,16 @@ int td_packets_open_live(const char *interface, uint16_t port, struct td_packets
         return status;
     }
     snprintf(filter, sizeof filter, "tcp port %u", port); /* tags of VLANs are seen without their own rule on "any" */
-    if (pcap_compile(p->pcap, &program, filter, 1, PCAP_NETMASK_UNKNOWN) || pcap_setfilter(p->pcap, &program)) {
+    status = pcap_compile(p->pcap, &program, filter, 1, PCAP_NETMASK_UNKNOWN);
+    if (!status) {
+        status = pcap_setfilter(p->pcap, &program);
+        pcap_freecode(&program);
+    }
+    if (status) {
         td_fail(err, TD_EIO, "%s: %s", interface, pcap_geterr(p->pcap));
         td_packets_close(p);
         return TD_EIO;
     }
-    pcap_freecode(&program);
     if (pcap_setnonblock(p->pcap, 1, why)) { /* else a read ends only with a packet, not with a signal */
         td_fail(err, TD_EIO, "%s: %s", interface, why);
         td_packets_close(p);

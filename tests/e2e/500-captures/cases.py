@@ -5,7 +5,7 @@ import shutil
 import subprocess
 
 from packets import (ACK, ETHERNET, FIN, NULL, PSH, RAW, RST, SLL, SLL2, STREAM_END, STREAM_HEAD, SYN, Connection, Packet,
-                     answer, body_of, event, request, write)
+                     answer, event, request, write)
 
 RECORD = os.environ["BIN"] + "/record"
 USUAL = ["capture.packets", "capture.packets.tcp", "capture.connections", "capture.bytes.in_order", "capture.requests",
