@@ -219,6 +219,17 @@ static void list_to_array(const struct td_arg_list *list, const char **out)
     out[list->n] = NULL;
 }
 
+/* Was an option given that says what to send, or how to read the tap? By its value: one that says the
+ * default changes nothing. */
+static bool says_what_to_send(const struct td_record_options *o)
+{
+    return strcmp(o->suite, "quick") || o->repeat != 5 || o->tapped_repeat != 1 || o->concurrency || o->max_tokens ||
+           o->logprobs != 5 || o->seed || o->ignore_eos || o->model || o->wait || strcmp(given.scores, "on") ||
+           o->mode.all_kinds || o->flight || o->ops || o->layers || o->checkpoint || o->tap_socket || o->ring_mib ||
+           o->weights_by_reference || given.graphs || o->graphs_mib ||
+           (strcmp(o->gemms, "auto") && strcmp(o->gemms, "off"));
+}
+
 /* A recording that sends nothing goes with what concerns bytes on the wire, and with nothing else. */
 static int read_passive(struct td_error *err)
 {
@@ -240,11 +251,12 @@ static int read_passive(struct td_error *err)
         p->server = given.o.server;
     if (passive && (given.run || given.tap_env || given.o.dry_run))
         return td_fail(err, TD_EINVAL, "--passive and --pcap send nothing, and start no server: leave out --run, --tap-env, --dry-run");
-    if (passive && (strcmp(given.o.suite, "quick") || given.o.mode.all_kinds || given.o.flight || given.o.ops ||
-                    (strcmp(given.o.gemms, "auto") && strcmp(given.o.gemms, "off"))))
+    if (p->file && strcmp(p->interface, "any"))
+        return td_fail(err, TD_EINVAL, "--interface is for --passive; --pcap reads a file");
+    if (passive && says_what_to_send(&given.o))
         return td_fail(err, TD_EINVAL,
-                       "--passive and --pcap record the traffic alone, as it comes: leave out --suite, --gemms, --all-ops, "
-                       "--ops, --flight");
+                       "--passive and --pcap record the traffic alone, as it comes: leave out what says what to send "
+                       "(--suite, --repeat, --model ...) and what is for the tap (--gemms, --layers, --checkpoint ...)");
     return TD_OK;
 }
 
