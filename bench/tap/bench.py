@@ -116,8 +116,8 @@ def saved_rounds(streams):
 
 
 def armed(streams):
-    """Run the rounds. Returns mode -> [(tokens/s, CPU ms of the server a token, CPU ms of the recorder a token)], and
-    mode -> [ops recorded, ops dropped, ms rested]."""
+    """Run the rounds. Returns mode -> [(tokens/s, CPU ms of the server a token, CPU ms of the recorder a token, the median ms
+    between events)], and mode -> [ops recorded, ops dropped, ms rested]."""
     got, ops = saved_rounds(streams)
     done = len(got["asleep"])
     random.seed(1 + done)                 # a run that goes on draws other orders than the run before
@@ -140,10 +140,10 @@ def armed(streams):
                 s.ask(0)                  # ... and a request that wakes the server
                 busy = c.cpu()
                 c.say("pause")            # as record does around requests
-                speed, cpu = s.measure(streams)
+                speed, cpu, gap = s.measure(streams)
                 c.say("resume")
                 after = c.say("off")
-                got[m].append((speed, cpu, 1000 * (c.cpu() - busy) / (2 * streams * s.tokens)))
+                got[m].append((speed, cpu, 1000 * (c.cpu() - busy) / (2 * streams * s.tokens), gap))
                 ops[m] = [o + b - a for o, a, b in zip(ops[m], before, after)]
             print_progress(got, i + 1)
             save_rounds(streams, got, ops)
@@ -156,12 +156,12 @@ def armed(streams):
 
 def print_row(got, m, streams, ops):
     cells = []
-    for k in (0, 1):
+    for k in (0, 3, 1):
         ratios = [x[k] / max(y[k], 1e-9) for x, y in zip(got[m], got["asleep"])]
         lo, hi = interval(ratios)
         cells.append(f"{statistics.median(ratios):6.3f} [{lo:.3f}, {hi:.3f}]")
-    med = [statistics.median(x[k] for x in got[m]) for k in range(3)]
-    print(f"  {m:22} {streams:7} {len(got[m]):6} {med[0]:9.1f} {cells[0]:>23} {med[1]:9.2f} {cells[1]:>23} {med[2]:9.2f} {ops[m][0]:9} {ops[m][1]:8} {ops[m][2] / 1000:8.1f}", flush=True)
+    med = [statistics.median(x[k] for x in got[m]) for k in range(4)]
+    print(f"  {m:22} {streams:7} {len(got[m]):6} {med[0]:9.1f} {cells[0]:>23} {med[3]:7.3f} {cells[1]:>23} {med[1]:9.2f} {cells[2]:>23} {med[2]:9.2f} {ops[m][0]:9} {ops[m][1]:8} {ops[m][2] / 1000:8.1f}", flush=True)
 
 
 if kind != "vllm_gpu":  # while asleep, the tap is not subscribed there: no call passes through it
@@ -170,8 +170,8 @@ if kind != "vllm_gpu":  # while asleep, the tap is not subscribed there: no call
 if kind == "cuda":
     sys.exit()
 print(f"armed: one {kind} server, modes switched in it, up to {rounds} rounds in random order; ratios to asleep of the same round, 95 % intervals;")
-print("  CPU of the server's processes, and of the recorder (hash, compress, write), in ms a token; the recorder shares the machine's cores")
-print(f"  {'mode':22} {'streams':>7} {'rounds':>6} {'tokens/s':>9} {'ratio':>23} {'CPU ms/tk':>9} {'ratio':>23} {'recorder':>9} {'recorded':>9} {'dropped':>8} {'rested s':>8}")
+print("  ITL: the median time between events; CPU of the server's processes, and of the recorder (hash, compress, write), in ms a token; the recorder shares the machine's cores")
+print(f"  {'mode':22} {'streams':>7} {'rounds':>6} {'tokens/s':>9} {'ratio':>23} {'ITL ms':>7} {'ratio':>23} {'CPU ms/tk':>9} {'ratio':>23} {'recorder':>9} {'recorded':>9} {'dropped':>8} {'rested s':>8}")
 for streams in map(int, os.environ.get("STREAMS", "1 4").split()):
     got, ops = armed(streams)
     for m in got:

@@ -17,7 +17,7 @@
 #                      without libcurl's headers
 #   BENCH_SECONDS=600  begin no further round after that
 #   BENCH_KEEP=DIR     save each round in DIR, and go on where an earlier run with this folder ended. A file holds
-#                      rounds: mode -> [tokens/s, CPU ms of the server a token, CPU ms of the recorder a token]
+#                      rounds: mode -> [tokens/s, CPU ms of the server a token, CPU ms of the recorder a token, median ms between events]
 #                      ops:    mode -> [recorded, dropped, ms rested]
 # SPDX-License-Identifier: Apache-2.0
 set -eu

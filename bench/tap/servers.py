@@ -1,5 +1,5 @@
 # servers.py - the servers that the tap is measured in: how each is started and asked. SPDX-License-Identifier: Apache-2.0
-import concurrent.futures, json, os, signal, socket, subprocess, time, urllib.request
+import concurrent.futures, json, os, signal, socket, statistics, subprocess, time, urllib.request
 
 TICK = os.sysconf("SC_CLK_TCK")
 
@@ -55,19 +55,31 @@ class Server:
         raise SystemExit(f"{command[0]} does not start")
 
     def ask(self, i):
+        """Send request i and read its stream. Returns its tokens, and the ms between its events."""
         body = {"model": "m", "prompt": f"request {i}: once upon a time there was a kernel", "max_tokens": self.tokens, "temperature": 0,
-                "ignore_eos": True, "cache_prompt": False}
+                "ignore_eos": True, "cache_prompt": False, "stream": True, "stream_options": {"include_usage": True}}
         r = urllib.request.Request(f"http://127.0.0.1:{self.port}/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
-        return json.load(urllib.request.urlopen(r, timeout=300))["usage"]["completion_tokens"]
+        times, tokens = [], 0
+        with urllib.request.urlopen(r, timeout=300) as answer:
+            for line in answer:
+                if not line.startswith(b"data: {"):
+                    continue
+                event = json.loads(line[6:])
+                if event.get("choices"):
+                    times.append(time.monotonic())
+                if event.get("usage"):
+                    tokens = event["usage"]["completion_tokens"]
+        return tokens, [1000 * (b - a) for a, b in zip(times, times[1:])]
 
     def measure(self, streams):
-        """(tokens/s, CPU ms of the server's processes per token) of two requests a stream."""
+        """(tokens/s, CPU ms of the server's processes per token, the median ms between events) of two requests a stream."""
         pids = children(self.process.pid)
         cpu, start = cpu_seconds(pids), time.monotonic()
         with concurrent.futures.ThreadPoolExecutor(streams) as pool:
-            tokens = sum(pool.map(self.ask, range(streams * 2)))
+            answers = list(pool.map(self.ask, range(streams * 2)))
         took = time.monotonic() - start
-        return tokens / took, 1000 * (cpu_seconds(pids) - cpu) / tokens
+        tokens = sum(n for n, _ in answers)
+        return tokens / took, 1000 * (cpu_seconds(pids) - cpu) / tokens, statistics.median(gap for _, gaps in answers for gap in gaps)
 
     def stop(self):
         for sig in (signal.SIGTERM, signal.SIGKILL):

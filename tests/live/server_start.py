@@ -4,12 +4,13 @@
 usage: server_start.py PAIRS PORT LOG TAP... -- COMMAND...
 TAP are the lines NAME=VALUE that load the tap (record --tap-env). COMMAND starts a vLLM that listens
 on PORT. It is started PAIRS times without and PAIRS times with the tap, in turn, and ended each
-time. Prints for each start the seconds until it listens, what vLLM says of loading the model, and
-the memory that the GPU has given away then; at last the ratios of pairs. The servers' output is
-appended to LOG.
+time; each second pair begins with the tap. Prints for each start the seconds until it listens, the CPU seconds that its processes took
+until then, what vLLM says of loading the model, and the memory that the GPU has given away then; at
+last the ratios of pairs, their medians and 95 % intervals. The servers' output is appended to LOG.
 SPDX-License-Identifier: Apache-2.0
 """
 import os
+import random
 import re
 import signal
 import socket
@@ -39,8 +40,28 @@ def wait_for_memory(mib):
         time.sleep(0.2)
 
 
+def cpu_seconds(session):
+    """CPU seconds of the processes of a session, and of their children that have ended."""
+    ticks = 0
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat") as f:
+                fields = f.read().rsplit(") ", 1)[1].split()
+        except OSError:
+            continue                     # it has ended
+        if int(fields[3]) == session:
+            ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def interval(values, n=4000):
+    """95 % interval of the median, by bootstrap."""
+    medians = sorted(statistics.median(random.choices(values, k=len(values))) for _ in range(n))
+    return medians[int(0.025 * n)], medians[int(0.975 * n)]
+
+
 def start(command, env, port, log):
-    """Seconds until it listens, seconds that vLLM took to load the model, MiB of the GPU."""
+    """Seconds until it listens, CPU seconds, seconds that vLLM took to load the model, MiB of the GPU."""
     before, begin = used_mib(), time.monotonic()
     path = log.name
     with open(path, "rb") as old:
@@ -51,7 +72,7 @@ def start(command, env, port, log):
             if server.poll() is not None or time.monotonic() - begin > LIMIT:
                 sys.exit(f"server_start: the server did not start, see {path}")
             time.sleep(0.05)
-        seconds, mib = time.monotonic() - begin, used_mib() - before
+        seconds, cpu, mib = time.monotonic() - begin, cpu_seconds(server.pid), used_mib() - before
     finally:
         os.killpg(server.pid, signal.SIGTERM)
         try:
@@ -67,7 +88,7 @@ def start(command, env, port, log):
         f.seek(seen)
         text = f.read().decode(errors="replace")
     loading = re.search(r"Model loading took .*?([0-9.]+) seconds", text)
-    return seconds, float(loading.group(1)) if loading else float("nan"), mib
+    return seconds, cpu, float(loading.group(1)) if loading else float("nan"), mib
 
 
 def main():
@@ -77,13 +98,15 @@ def main():
     rows = {"without": [], "with": []}
     with open(path, "ab") as log:
         start(command, {}, port, log)        # the first one fills caches
-        for _ in range(pairs):
-            for how, env in (("without", {}), ("with", tap)):
+        for i in range(pairs):
+            order = [("without", {}), ("with", tap)]
+            for how, env in reversed(order) if i % 2 else order:
                 rows[how].append(start(command, env, port, log))
-                print("%-7s the tap: listens after %.1f s, model loaded in %.2f s, %d MiB of the GPU" % (how, *rows[how][-1]), flush=True)
-    for i, name in enumerate(("start", "loading", "memory")):
+                print("%-7s the tap: listens after %.1f s, %.1f s of CPU, model loaded in %.2f s, %d MiB of the GPU" % (how, *rows[how][-1]), flush=True)
+    random.seed(1)
+    for i, name in enumerate(("start", "CPU", "loading", "memory")):
         ratios = [b[i] / a[i] for a, b in zip(rows["without"], rows["with"])]
-        print(f"{name}: with / without {' '.join(f'{r:.3f}' for r in ratios)}; median {statistics.median(ratios):.3f}")
+        print(f"{name}: with / without {' '.join(f'{r:.3f}' for r in ratios)}; median {statistics.median(ratios):.3f} [%.3f, %.3f]" % interval(ratios))
     print(f"memory: {statistics.median(b[2] - a[2] for a, b in zip(rows['without'], rows['with'])):.0f} MiB more with the tap")
 
 

@@ -2,9 +2,15 @@
 # cost.sh - for vllm_gpu.sh: stages that measure what the tap costs.
 # SPDX-License-Identifier: Apache-2.0
 
+# A model of the sizes of one of 8B, LAYERS=8 of them, in the folder model-large
+large_model() {
+    [ -e "$WORK/model-large/config.json" ] ||
+        "$PYTHON" "$HERE/random_gptq.py" "$WORK/model-large" --hidden 4096 --ffn 14336 --layers "${LAYERS:-8}" --same-layers
+}
+
 stage_start() {
-    [ -d "$WORK/model-8b" ] || "$PYTHON" "$HERE/random_gptq.py" "$WORK/model-8b" --hidden 4096 --ffn 14336 --layers "${LAYERS:-8}" || { wrong "start: no model"; return; }
-    vllm model-8b "$PORT" ${EAGER---enforce-eager}
+    large_model || { wrong "start: no model"; return; }
+    vllm model-large "$PORT" ${EAGER---enforce-eager}
     # shellcheck disable=SC2046 # a word each
     "$PYTHON" "$HERE/server_start.py" "${PAIRS:-3}" "$PORT" "$WORK/start.server.log" $("$BIN/record" --tap-env | sed "s/^export //; s/'//g") \
         -- "${COMMAND[@]}" 2>&1 | tee -a "$WORK/table.txt"
@@ -22,12 +28,11 @@ stage_cost() {
 stage_twin-cost() {
     local model seconds=${BENCH_SECONDS:-240}
     for model in ${ONE:-small large}; do
-        if [ $model = small ]; then
-            set -- --layers 4
+        if [ $model = large ]; then
+            large_model
         else
-            set -- --hidden 4096 --ffn 14336 --layers "${LAYERS:-8}" --same-layers
-        fi
-        [ -e "$WORK/model-$model/config.json" ] || "$PYTHON" "$HERE/random_gptq.py" "$WORK/model-$model" "$@" || { wrong "twin-cost: no model"; return; }
+            [ -e "$WORK/model-small/config.json" ] || "$PYTHON" "$HERE/random_gptq.py" "$WORK/model-small" --layers 4
+        fi || { wrong "twin-cost: no model"; return; }
         say "twin-cost: $model"
         GRAPHS=1 BACKEND=auto PYTHON=$PYTHON MODEL=$WORK/model-$model BIN=$BIN LIB=$LIB STREAMS=1 BENCH_SECONDS=$seconds \
             BENCH_KEEP=${BENCH_KEEP:-$WORK/twin-cost}/$model MODES="asleep again,sample,everything" \
