@@ -47,6 +47,12 @@ static void note_runs(const struct td_numerics *n, struct td_lane *lane)
         td_lane_note(lane, TD_NOT_JUDGED, "results repeat less often than the baseline's in %zu of %zu groups (first: %s)",
                      n->repeats.less, n->repeats.n, words);
     }
+    if (n->vary_newly)
+        td_lane_note(lane, TD_NOT_JUDGED,
+                     "%zu of %zu op%s differ%s between runs, and the baseline's repeat bit for bit: by %.2g roundings at "
+                     "most, as sums in any order do (numerics.must_repeat in a policy forbids it)",
+                     n->vary_newly, n->judged, td_plural((int64_t)n->judged), td_verb((int64_t)n->vary_newly),
+                     n->vary_newly_spread);
     if (g)
         td_lane_note(lane, TD_NOT_JUDGED,
                      "%zu op%s differ%s between runs and did not in the baseline, whose %s differs in "

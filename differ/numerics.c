@@ -353,6 +353,10 @@ int td_numerics_measure(struct td_judged_ops *candidate, const struct td_judged_
             continue;
         if (td_op_varies_as_baseline(op, g) && !n->vary_as_baseline++)
             n->vary_as_baseline_first = g;
+        if (td_op_varies_newly(op, g) && op->result == TD_RESULT_OK) {
+            n->vary_newly++;
+            n->vary_newly_spread = fmax(n->vary_newly_spread, op->candidate.spread);
+        }
         if (!op->without_reference && baseline_is_bad(op, g, policy) && !n->baseline_bad++)
             n->baseline_bad_first = op;
         if (n->never_ran && op->never_ran)

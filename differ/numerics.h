@@ -21,6 +21,9 @@ struct td_numerics {
     const struct td_judged_op *baseline_bad_first;
     size_t vary_as_baseline; /* ops that td_op_varies_as_baseline(); the group of the first */
     const struct td_judged_group *vary_as_baseline_first;
+    size_t vary_newly;       /* ops that td_op_varies_newly() and are not bad by that; how far apart their runs
+                                are at the worst, in roundings */
+    double vary_newly_spread;
     size_t format_changed, format_undecided, format_accepted; /* the last two: of the first */
     /* Ops without a reference are not in the figures above, unless they crashed, hung, or gave
      * NaN where a number is due. */

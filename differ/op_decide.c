@@ -156,8 +156,31 @@ bool td_op_varies_as_baseline(const struct td_judged_op *op, const struct td_jud
            steady_beside(td_op_baseline(op)) && group->runs.old_odd > 0;
 }
 
-/* A few runs that agree show no steady kernel. So the runs of all ops of the kernel count together:
- * the baseline's must never have varied, and the candidate's so often that chance is ruled out. */
+bool td_op_varies_newly(const struct td_judged_op *op, const struct td_judged_group *group)
+{
+    return op->status == TD_OP_OK && op->candidate.unstable > 0 &&
+           steady_beside(td_op_baseline(op)) && group->runs.old_odd == 0;
+}
+
+/* Right runs may differ, for sums can be added in any order. But each of them keeps the limit, so they lie no
+ * further apart than the limit. A run that lost an update, or read what another thread was writing, does. */
+static bool decide_spread(struct td_judged_op *op, const struct td_op_error *base)
+{
+    const struct td_op_error *c = &op->candidate;
+
+    if (c->spread <= op->limit)
+        return false;
+    td_op_set_result(op, base ? TD_RESULT_WORSE : TD_RESULT_UNDECIDED,
+                     "unstable: %lld element%s differ%s between %lld runs, by %.3g roundings at the worst; sums in "
+                     "any order explain %.3g%s",
+                     (long long)c->unstable, td_plural(c->unstable), td_verb(c->unstable), (long long)c->repeats,
+                     c->spread, op->limit, base ? "" : "; the baseline's output is not known (--baseline-build PATH)");
+    return true;
+}
+
+/* Where the policy wants a kernel that repeats. A few runs that agree show no steady kernel. So the runs of all
+ * ops of the kernel count together: the baseline's must never have varied, and the candidate's so often that
+ * chance is ruled out. */
 static bool decide_stability(struct td_judged_op *op, const struct td_op_error *base,
                              const struct td_kernel_runs *runs, double alpha)
 {
@@ -353,7 +376,9 @@ void td_op_decide(struct td_judged_op *op, const struct td_judged_group *group,
     over = !(c->score <= op->limit) || part_over(op) >= 0;
     if (over)
         decide_by_score(op, base ? TD_RESULT_WORSE : TD_RESULT_UNDECIDED, base);
-    else if (!decide_stability(op, base, &group->runs, policy->numerics_alpha) && !decide_format(op, base, policy))
+    else if (!decide_spread(op, base) &&
+             !(policy->must_repeat && decide_stability(op, base, &group->runs, policy->numerics_alpha)) &&
+             !decide_format(op, base, policy))
         op->result = TD_RESULT_OK;
 }
 
@@ -387,4 +412,6 @@ void td_op_excess(const struct td_judged_op *op, struct td_excess *out)
         most = td_op_times(error, limit);
         *out = (struct td_excess){OF[part + 1], error_of(td_op_baseline(op), part), error, limit};
     }
+    if (!out->of && td_op_times(c->spread, op->limit) > 1)
+        *out = (struct td_excess){"runs", td_op_baseline(op) ? td_op_baseline(op)->spread : NAN, c->spread, op->limit};
 }

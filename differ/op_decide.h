@@ -64,6 +64,9 @@ void td_op_place(const struct td_judged_op *op, char *out, size_t n);
  * the baseline's kernel differ, too? Then its three runs agreed by chance. */
 bool td_op_varies_as_baseline(const struct td_judged_op *op, const struct td_judged_group *group);
 
+/* The same, where no run of the baseline's kernel ever differed: the candidate's kernel adds in an order of its own. */
+bool td_op_varies_newly(const struct td_judged_op *op, const struct td_judged_group *group);
+
 /* Set the result and its reason. */
 __attribute__((format(printf, 3, 4))) void
 td_op_set_result(struct td_judged_op *op, enum td_op_result r, const char *fmt, ...);
@@ -76,8 +79,8 @@ void td_op_decide(struct td_judged_op *op, const struct td_judged_group *group,
 double td_op_times(double error, double limit);
 /* The error of an op that is furthest over its limit. */
 struct td_excess {
-    const char *of; /* "element", "row", "column", "tile": what is over its limit; NULL: none
-                       is, and the op is bad for another reason */
+    const char *of; /* "element", "row", "column", "tile": what is over its limit; "runs": how far
+                       they lie apart; NULL: none is, and the op is bad for another reason */
     double old_error, new_error, limit; /* old NaN: not known */
 };
 void td_op_excess(const struct td_judged_op *op, struct td_excess *out);

@@ -24,6 +24,9 @@
 #define RUNS(repeats, odd) "{\"repeats\":" repeats ",\"unstable\":44,\"odd_runs\":" odd ",\"score\":1,\"worst_row\":[1,0.5],\"worst_col\":[7,0.9]," \
                            "\"worst_tile\":[0,32,0.6],\"ref_nonzero\":2048}"
 
+#define APART(spread, score) "{\"repeats\":3,\"unstable\":44,\"odd_runs\":1,\"spread\":" spread ",\"score\":" score "," \
+                             "\"worst_row\":[1,0.5],\"worst_col\":[7,0.9],\"worst_tile\":[0,32,0.6],\"ref_nonzero\":2048}"
+
 /* One E as JSON; special: its counts of special values, or NULL for none. */
 static const char *error_json(double score, double col, int repeats, int unstable, const char *special)
 {
@@ -44,10 +47,13 @@ static const char *error_json(double score, double col, int repeats, int unstabl
 
 struct world { struct td_judged_ops base, now; struct td_policy policy; struct td_numerics n; struct td_lane lane; };
 
+static bool must_repeat; /* the policy of start() */
+
 static void start(struct world *w)
 {
     memset(w, 0, sizeof *w);
     td_policy_default(&w->policy);
+    w->policy.must_repeat = must_repeat;
     w->lane.id = TD_LANE_OPS;
     w->lane.asked = w->lane.by_name = true;
 }
@@ -190,6 +196,9 @@ static void test_stability(void **state)
     const char *stable = error_json(1, 1, 3, 0, NULL), *unstable = error_json(1, 1, 3, 44, NULL);
 
     (void)state;
+    assert_int_equal(one("ok", REC, stable, unstable, NULL), TD_PASS); /* sums in any order are right */
+    assert_int_equal(one("ok", REC, NULL, unstable, NULL), TD_PASS);
+    must_repeat = true;
     assert_int_equal(one("ok", REC, stable, unstable, "too few to tell"), TD_INCONCLUSIVE);
     assert_int_equal(one("ok", REC, error_json(1, 1, 20, 0, NULL), RUNS("20", "7"), "repeats bit for bit"), TD_REGRESSED);
     assert_int_equal(one("ok", REC, error_json(1, 1, 20, 0, NULL), RUNS("20", "6"), "too few to tell"), TD_INCONCLUSIVE);
@@ -202,6 +211,35 @@ static void test_stability(void **state)
     assert_int_equal(one("ok", HALVES("3,\"varies\":true", 38, 1.8), NULL, HALVES("3", 22, 13), "row 0: rms error 13, rms limit 7.2"), TD_REGRESSED);
     assert_int_equal(one("ok", REC, VARIES_NOT_NOW, unstable, NULL), TD_PASS); /* its three runs agreed by chance */
     assert_int_equal(one("ok", REC, VARIES_NOT_NOW, error_json(9, 1, 3, 44, NULL), "error 9"), TD_REGRESSED);
+    must_repeat = false;
+}
+
+/* The first run is right, another is not: it lost an update. */
+static void test_runs_lie_no_further_apart_than_the_limit(void **state)
+{
+    (void)state;
+    assert_int_equal(one("ok", REC, error_json(1, 1, 3, 0, NULL), APART("2.1", "0.9"), NULL), TD_PASS);
+    assert_int_equal(one("ok", REC, error_json(1, 1, 3, 0, NULL), APART("4.1", "0.9"), "by 4.1 roundings at the worst; sums in any order explain 4"),
+                     TD_REGRESSED);
+    assert_int_equal(one("ok", REC, NULL, APART("\"Infinity\"", "0.9"), "unstable"), TD_REGRESSED); /* NaN in one run */
+    assert_int_equal(one("ok", NULL, NULL, APART("9", "0.9"), "--baseline-build"), TD_INCONCLUSIVE); /* a digest only */
+    /* beside a baseline that varies itself, and is rough */
+    assert_int_equal(one("ok", HALVES("3", 38, 1.8), NULL, APART("150", "30"), NULL), TD_PASS);
+    assert_int_equal(one("ok", HALVES("3", 38, 1.8), NULL, APART("153", "30"), "explain 152"), TD_REGRESSED);
+}
+
+static void test_a_new_order_is_told(void **state)
+{
+    struct world w;
+
+    (void)state;
+    start(&w);
+    add(&w, 0, 1, "ok", REC, error_json(1, 1, 3, 0, NULL), APART("1.9", "0.9"), 100);
+    add(&w, 1, 1, "ok", REC, error_json(1, 1, 3, 0, NULL), error_json(1, 1, 3, 0, NULL), 2048);
+    assert_int_equal(finish(&w), TD_PASS);
+    assert_int_equal(w.n.vary_newly, 1);
+    assert_true(w.n.vary_newly_spread == 1.9);
+    stop(&w);
 }
 
 /* Of each op 3 runs a side: `old` and `now` of n ops vary. The verdict; why: as one(). */
@@ -227,12 +265,15 @@ static enum td_verdict some_vary(int n, int old, int now, const char *why)
 static void test_stability_is_of_the_kernel(void **state)
 {
     (void)state;
+    must_repeat = true;
     assert_int_equal(some_vary(20, 0, 14, "runs that differ: 14 of 60, before 0 of 60"), TD_REGRESSED);
     assert_int_equal(some_vary(20, 0, 7, "bit for bit"), TD_REGRESSED); /* p = 0.0064 */
     assert_int_equal(some_vary(20, 0, 6, "too few to tell"), TD_INCONCLUSIVE); /* p = 0.0136 */
     assert_int_equal(some_vary(20, 0, 2, "--op-repeat 20"), TD_INCONCLUSIVE);
     assert_int_equal(some_vary(20, 16, 2, ""), TD_PASS); /* other ops, of other M, vary in the baseline */
     assert_int_equal(some_vary(20, 1, 19, ""), TD_PASS);
+    must_repeat = false;
+    assert_int_equal(some_vary(20, 0, 14, ""), TD_PASS);
 }
 
 static void test_groups_counts_and_coverage(void **state)
@@ -499,6 +540,8 @@ int main(void)
         cmocka_unit_test(test_what_is_unknown_is_never_a_pass),
         cmocka_unit_test(test_stability),
         cmocka_unit_test(test_stability_is_of_the_kernel),
+        cmocka_unit_test(test_runs_lie_no_further_apart_than_the_limit),
+        cmocka_unit_test(test_a_new_order_is_told),
         cmocka_unit_test(test_groups_counts_and_coverage),
         cmocka_unit_test(test_ops_are_joined_on_their_origin_alone),
         cmocka_unit_test(test_no_ops_at_all),

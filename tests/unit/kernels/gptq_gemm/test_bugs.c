@@ -168,6 +168,9 @@ static void test_unordered_changes_between_calls(void **state)
     assert_true(elements_that_change(&b, DOWN4(1), 10) > 256 / 4);
     assert_true(wrong_share(&b, DOWN4(9), 1.0f, &worst) > 0.1);
     dlclose(b.so);
+    build_open(&b, "lost_update"); /* one of two calls in a row loses a block */
+    assert_true(elements_that_change(&b, DOWN4(1), 2) > 256 / 2);
+    dlclose(b.so);
     build_open(&b, "honest_sumorder");
     assert_int_equal(elements_that_change(&b, DOWN4(64), 10), 0);
     dlclose(b.so);
