@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <zstd_errors.h>
+
 #include "common/log.h"
 #include "common/memory.h"
 #include "format/bytes.h"
@@ -229,10 +231,18 @@ static void join_planes(const uint8_t *in, size_t n, uint8_t *out)
         out[n - 1] = in[n - 1];
 }
 
+/* What ZSTD_decompress() came to. It allocates, too. */
+static int decoded(size_t got, const struct td_pack_head *h)
+{
+    if (ZSTD_isError(got))
+        return ZSTD_getErrorCode(got) == ZSTD_error_memory_allocation ? TD_ENOMEM : TD_ECORRUPT;
+    return got == h->raw_len ? TD_OK : TD_ECORRUPT;
+}
+
 static int decode_blob(const struct td_pack_head *h, const uint8_t *stored, uint8_t *raw)
 {
     uint8_t *planes;
-    size_t got;
+    int rc;
 
     switch (h->encoding) {
     case TD_PACK_RAW:
@@ -241,17 +251,16 @@ static int decode_blob(const struct td_pack_head *h, const uint8_t *stored, uint
         memcpy(raw, stored, h->raw_len);
         return TD_OK;
     case TD_PACK_ZSTD:
-        got = ZSTD_decompress(raw, h->raw_len, stored, h->stored_len);
-        return !ZSTD_isError(got) && got == h->raw_len ? TD_OK : TD_ECORRUPT;
+        return decoded(ZSTD_decompress(raw, h->raw_len, stored, h->stored_len), h);
     case TD_PACK_PLANES:
         planes = malloc(h->raw_len ? h->raw_len : 1);
         if (!planes)
             return TD_ENOMEM;
-        got = ZSTD_decompress(planes, h->raw_len, stored, h->stored_len);
-        if (!ZSTD_isError(got) && got == h->raw_len)
+        rc = decoded(ZSTD_decompress(planes, h->raw_len, stored, h->stored_len), h);
+        if (!rc)
             join_planes(planes, h->raw_len, raw);
         free(planes);
-        return !ZSTD_isError(got) && got == h->raw_len ? TD_OK : TD_ECORRUPT;
+        return rc;
     default:
         return TD_EVERSION;
     }
