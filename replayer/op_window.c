@@ -57,7 +57,7 @@ static bool go_to_line(struct td_cursor *c, int64_t line, struct td_error *bad)
     return td_cursor_lines(c) == line;
 }
 
-/* Read the records of the ops from w->first to w->end. */
+/* Read the records of the ops from w->first to w->end. Each must be that of the op which the list has at its line. */
 static int read_records(struct td_op_window *w, struct td_error *err)
 {
     size_t i, left = w->end - w->first;
@@ -75,7 +75,7 @@ static int read_records(struct td_op_window *w, struct td_error *err)
         while ((rc = td_cursor_op(c, &w->rec[w->slot[i]], &bad)) < 0 && can_read_on(rc) &&
                td_cursor_lines(c) == w->list->items[i].line)
             td_error_clear(&bad); /* a bad frame before it */
-        if (rc != 1)
+        if (rc != 1 || w->rec[w->slot[i]].op != w->list->items[i].op)
             break;
         left--;
     }

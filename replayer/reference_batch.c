@@ -29,7 +29,8 @@ bool td_reference_batch_fits(const struct td_op_call *first, const struct td_op_
 
     if (!a || !b || strcmp(first->act_rounding, next->act_rounding) || a->dtype != b->dtype ||
         a->shape[1] != b->shape[1] || strcmp(first->kind, next->kind) ||
-        first->n_attrs != next->n_attrs || first->n_in != next->n_in)
+        first->n_attrs != next->n_attrs || first->n_in != next->n_in || first->out.dtype != next->out.dtype ||
+        first->out.shape[1] != next->out.shape[1])
         return false;
     for (i = 0; i < first->n_attrs; i++)
         if (strcmp(first->attrs[i].name, next->attrs[i].name) ||

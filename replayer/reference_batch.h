@@ -20,8 +20,9 @@ struct td_reference_batch {
     bool by_gpu;                        /* a GPU computed them */
 };
 
-/* Can `next` be stacked below `first`? Kind and attributes are equal but for m. That the weights
- * are equal the caller knows. */
+/* Can `next` be stacked below `first`? Kind, attributes but m, and the types of A and of the output are equal; a rounding on the
+ * way to the output is one to its type. Strides may differ: rows are stacked by their own, and references are dense. That the
+ * weights are equal the caller knows. */
 bool td_reference_batch_fits(const struct td_op_call *first, const struct td_op_call *next);
 
 /* Compute the references of n ops, each of which fits below the first.
