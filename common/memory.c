@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define MEASURE_EVERY ((uint64_t)4 << 20) /* bytes asked for between two measurements */
@@ -86,15 +87,28 @@ static int64_t groups_allow(void)
     return least;
 }
 
+int64_t td_memory_address_space(void)
+{
+    struct rlimit most;
+
+    if (getrlimit(RLIMIT_AS, &most) || most.rlim_cur == RLIM_INFINITY || most.rlim_cur > INT64_MAX)
+        return INT64_MAX;
+    return (int64_t)most.rlim_cur;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 int64_t td_memory_max(void)
 {
-    int64_t max = atomic_load(&maximum), group;
+    int64_t max = atomic_load(&maximum);
 
     if (max)
         return max;
     max = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
-    group = groups_allow();
-    max = (group < max ? group : max) / 2;
+    max = smaller(max, smaller(groups_allow(), td_memory_address_space())) / 2;
     if (max < TD_MEMORY_MIN)
         max = TD_MEMORY_MIN;
     atomic_store(&maximum, max);

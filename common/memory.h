@@ -17,9 +17,12 @@
 #define TD_MEMORY_MIN ((int64_t)64 << 20)   /* the smallest maximum that can be set */
 #define TD_MEMORY_RECORD_PART 4             /* one record takes at most the maximum divided by this */
 
-/* The maximum in bytes: what td_memory_set() set, or half of the machine's memory, or half of what
- * the control groups of the process allow. */
+/* The maximum in bytes: what td_memory_set() set, or half of the least of the machine's memory, what the control
+ * groups of the process allow, and its address space. */
 int64_t td_memory_max(void);
+/* The address space that the process may have (RLIMIT_AS, ulimit -v). INT64_MAX: any. Each thread takes much of it that
+ * is never memory: a stack, and room for its allocations. */
+int64_t td_memory_address_space(void);
 /* Set the maximum: --max-memory.
  *   size : "8G", "512M", a number of bytes; borrowed for the life of the program
  * TD_EINVAL: it is no size, or less than TD_MEMORY_MIN. */

@@ -395,27 +395,32 @@ static int call_child(struct td_build_process *r, struct td_proto_msg *m, enum t
     return TD_ECRASH;
 }
 
-static int copy_images(struct td_build_process *r, const struct td_op_call *op, int repeats,
-                       struct td_run_result *res, struct td_error *err)
+/* There is no memory for the run. */
+static void break_run(struct td_run_result *res, const struct td_error *why)
+{
+    res->status = TD_RUN_BROKEN;
+    res->no_memory = true;
+    snprintf(res->reason, sizeof res->reason, "%.479s", why->msg);
+}
+
+static void copy_images(struct td_build_process *r, const struct td_op_call *op, int repeats, struct td_run_result *res)
 {
     struct td_proto_arena *a = r->arena;
     size_t step = td_proto_image_stride(op->out.size_bytes);
     struct td_error refused = {0};
     int i;
 
-    if (td_memory_room(step * (size_t)repeats, "its outputs", &refused)) {
-        res->status = TD_RUN_BROKEN;
-        snprintf(res->reason, sizeof res->reason, "%.479s", refused.msg);
-        return TD_OK;
+    res->memory = td_memory_room(step * (size_t)repeats, "its outputs", &refused) ? NULL : malloc(step * (size_t)repeats + 64);
+    if (!res->memory) {
+        if (!refused.code)
+            td_fail(&refused, TD_ENOMEM, "out of memory for %d outputs of %zu bytes", repeats, op->out.size_bytes);
+        break_run(res, &refused);
+        return;
     }
-    res->memory = malloc(step * (size_t)repeats + 64);
-    if (!res->memory)
-        return td_fail(err, TD_ENOMEM, "out of memory for %d outputs of %zu bytes", repeats, op->out.size_bytes);
     memcpy(res->memory, (char *)r->arena + a->out.offset, step * (size_t)repeats);
     for (i = 0; i < repeats; i++)
         res->images[i] = (char *)res->memory + step * (size_t)i;
     res->repeats = repeats;
-    return TD_OK;
 }
 
 /* Did the run fail for a reason that is no finding about the build? The child ended by its own decision or by ours, or
@@ -452,8 +457,7 @@ static int run_once(struct td_build_process *r, const struct td_op_call *op, int
     *outside = false;
     rc = make_ready(r, op, repeats, &over, &refused);
     if (rc && over) {
-        res->status = TD_RUN_BROKEN;
-        snprintf(res->reason, sizeof res->reason, "%.479s", refused.msg);
+        break_run(res, &refused);
         return TD_OK;
     }
     if (rc)
@@ -480,7 +484,9 @@ static int run_once(struct td_build_process *r, const struct td_op_call *op, int
     res->varies = m.flags & TD_PROTO_VARIES;
     if (m.repeats > (uint32_t)repeats)
         return td_fail(err, TD_EPROTO, "%s: the child says it ran %u of %d repeats", r->opt.name, m.repeats, repeats);
-    return m.repeats ? copy_images(r, op, (int)m.repeats, res, err) : TD_OK;
+    if (m.repeats)
+        copy_images(r, op, (int)m.repeats, res);
+    return TD_OK;
 }
 
 int td_build_process_run(struct td_build_process *r, const struct td_op_call *op, int repeats,
@@ -503,6 +509,7 @@ int td_build_process_run(struct td_build_process *r, const struct td_op_call *op
     snprintf(why, sizeof why, "cannot be judged, tried twice: %.400s", res->reason);
     memcpy(res->reason, why, sizeof why);
     res->status = TD_RUN_BROKEN;
+    res->no_memory = true;
     return TD_OK;
 }
 

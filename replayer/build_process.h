@@ -50,6 +50,7 @@ struct td_run_result {
     char reason[480];       /* "" when ok; of a crash with what the process wrote last */
     uint32_t reached;       /* enum td_proto_stage: the last stage that was begun */
     char rounding[TD_OP_MAX_ROUNDING]; /* of the activations, as the build reports it; "": as the op has it */
+    bool no_memory;         /* it is TD_RUN_BROKEN for want of memory, be it that others hold it */
     bool varies;            /* the kernel is known to give other bits each time */
     int repeats;            /* images that came back; may be > 0 when failed */
     void *images[TD_PROTO_MAX_REPEATS]; /* each size_bytes of the op's output, in `memory` */

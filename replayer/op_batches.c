@@ -2,7 +2,6 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "replayer/op_batches.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,18 +15,9 @@
 
 #define BATCH_OPS 256                    /* of a batch that is alone */
 #define BESIDE_OPS 128                   /* of one of three */
+#define MOST_ASIDE (TD_OP_BATCH_STAGES * (BATCH_OPS + 1)) /* each stage's batch; nothing is read as long as an op waits */
 #define BATCH_BYTES ((size_t)1 << 30)    /* of all batches together, but at most an eighth of the memory */
 #define BESIDE_MEMORY ((int64_t)4 << 30) /* with less, one stage works at a time: judging takes memory of its own */
-#define MAX_THREADS 16
-
-/* The CPUs that this process may use. */
-static int count_cpus(void)
-{
-    cpu_set_t set;
-    int n = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
-
-    return n < 1 ? 1 : n > MAX_THREADS ? MAX_THREADS : n;
-}
 
 /* Is nothing more begun? The main thread asks, and then the reader knows it too. */
 static bool is_over(struct td_op_batches *b)
@@ -49,20 +39,25 @@ static void release_items(struct td_op_batches *b, struct td_op_batch *of, int f
     of->n = from < of->n ? from : of->n;
 }
 
+static void release_waiting(struct td_op_waiting *x)
+{
+    td_op_release(&x->rec);
+    cJSON_Delete(x->speed);
+}
+
 static void release_all(struct td_op_batches *b)
 {
     for (int i = 0; i < TD_OP_BATCH_STAGES; i++)
         release_items(b, &b->batch[i], 0);
-    if (b->has_large)
-        td_op_item_release(b->large);
-    b->has_large = false;
+    while (b->n_aside > 0)
+        release_waiting(&b->aside[--b->n_aside]);
 }
 
 void td_op_batches_release(struct td_op_batches *b)
 {
     for (int i = 0; i < TD_OP_BATCH_STAGES; i++)
         free(b->batch[i].item);
-    free(b->large);
+    free(b->aside);
 }
 
 static int make_room(struct td_op_batches *b, int batches, int ops, struct td_error *err)
@@ -76,9 +71,9 @@ static int make_room(struct td_op_batches *b, int batches, int ops, struct td_er
             of->item = calloc((size_t)ops, sizeof *of->item);
         ok = ok && of->item;
     }
-    if (!b->large)
-        b->large = calloc(1, sizeof *b->large);
-    return ok && b->large ? TD_OK : td_fail(err, TD_ENOMEM, "out of memory for a batch of %d ops", ops);
+    if (!b->aside)
+        b->aside = calloc(MOST_ASIDE, sizeof *b->aside);
+    return ok && b->aside ? TD_OK : td_fail(err, TD_ENOMEM, "out of memory for a batch of %d ops", ops);
 }
 
 /* ---- reading ------------------------------------------------------------------------------------------------------- */
@@ -130,24 +125,38 @@ static int take_op(struct td_op_batches *b, struct td_op_item *it, bool is_first
     return 1;
 }
 
-/* Put an op aside until it is alone. */
+/* Put an op aside until it is alone. Its record stays, and how fast it was. */
 static void set_aside(struct td_op_batches *b, struct td_op_item *it)
 {
+    cJSON *judged = it->rec.judge, *speed = it->speed ? it->speed : cJSON_DetachItemFromObjectCaseSensitive(judged, "speed");
+
+    b->aside[b->n_aside++] = (struct td_op_waiting){.rec = it->rec, .group = it->group, .turn = it->turn, .weights = it->weights,
+                                                    .is_timed = it->is_timed && !speed, .speed = speed};
     td_op_loader_put(b->run->loader, &it->hold);
-    it->status = TD_OP_OK;
-    it->reason[0] = '\0';
-    *b->large = *it;
-    b->has_large = true;
+    memset(&it->rec, 0, sizeof it->rec);
+    it->speed = NULL;
+    td_op_item_release(it);
+}
+
+/* Take an op that was put aside. */
+static void take_waiting(struct td_op_batches *b, struct td_op_item *it)
+{
+    const struct td_op_waiting *x = &b->aside[--b->n_aside];
+
+    *it = (struct td_op_item){.rec = x->rec, .group = x->group, .turn = x->turn, .weights = x->weights, .is_timed = x->is_timed,
+                              .speed = x->speed, .status = TD_OP_OK, .equal = -1, .is_alone = true};
+    td_op_loader_forget(b->run->loader);
 }
 
 /* Load an op that was taken. False: it is put aside, since it is too large for a batch beside others, or there is no memory for it
  * while these are there. */
 static bool load_op(struct td_op_batches *b, struct td_op_item *it, const struct td_op_item *before, const struct limit *most, size_t *bytes)
 {
-    const bool no_memory = !td_op_run_load(b->run->loader, it) && it->load_rc == TD_ENOMEM;
-    const size_t n = item_bytes(b, it, before);
+    size_t n;
 
-    if (most->beside && (no_memory || n > most->bytes)) {
+    td_op_run_load(b->run->loader, it);
+    n = item_bytes(b, it, before);
+    if (!it->is_alone && (it->no_memory || (most->beside && n > most->bytes))) {
         set_aside(b, it);
         return false;
     }
@@ -162,9 +171,8 @@ static int read_batch(struct td_op_batches *b, struct td_op_batch *to, struct li
     int rc = TD_OK;
 
     to->n = to->ran = 0;
-    if (b->has_large) {
-        to->item[to->n++] = *b->large;
-        b->has_large = false;
+    if (b->n_aside) {
+        take_waiting(b, &to->item[to->n++]);
         load_op(b, &to->item[0], NULL, &most, &bytes);
         most.ops = 1;
     }
@@ -223,6 +231,12 @@ struct work {
     struct td_error err;
 };
 
+/* Is an op to be tried again? */
+static bool lacked_memory(const struct td_op_item *it)
+{
+    return it->no_memory && !it->is_alone;
+}
+
 static void judge_batch(void *arg)
 {
     struct work *x = arg;
@@ -240,7 +254,8 @@ static void judge_batch(void *arg)
     if (b->run->has_baseline && b->run->opt->op_timing)
         td_reference_makers_settle(b->makers);
     for (i = 0; i < of->n; i++)
-        td_op_variety_add(b->variety, &of->item[i]);
+        if (!lacked_memory(&of->item[i]))
+            td_op_variety_add(b->variety, &of->item[i]);
     x->took_ns = td_clock_mono_ns() - began_ns;
     b->judged_ns += x->took_ns;
 }
@@ -280,12 +295,29 @@ static int write_op(struct td_op_batches *b, struct td_op_item *it, struct td_er
     return rc;
 }
 
+/* What lacked memory beside others is tried again; the rest of the batch stays. */
+static void put_aside_what_lacked_memory(struct td_op_batches *b, struct td_op_batch *of)
+{
+    int i, n = 0;
+
+    for (i = 0; i < of->n; i++) {
+        if (lacked_memory(&of->item[i])) {
+            set_aside(b, &of->item[i]);
+            b->run->ran--;
+        } else if (n++ < i) {
+            of->item[n - 1] = of->item[i];
+        }
+    }
+    of->ran = of->n = n;
+}
+
 /* took_ns: the judging. */
 static int write_batch(struct td_op_batches *b, struct td_op_batch *of, int64_t took_ns, struct td_error *err)
 {
     const int64_t began_ns = td_clock_mono_ns();
     int i, rc = TD_OK;
 
+    put_aside_what_lacked_memory(b, of);
     for (i = 0; i < of->n && !rc; i++)
         rc = write_op(b, &of->item[i], err);
     if (!rc) {
@@ -317,14 +349,17 @@ static int replay_alone(struct td_op_batches *b, bool *more, struct td_error *er
         td_beside_start(&judging.thread, judge_batch, &judging);
         rc = wait_for(&judging, err);
     }
-    return rc ? rc : write_batch(b, judging.of, judging.took_ns, err);
+    rc = rc ? rc : write_batch(b, judging.of, judging.took_ns, err);
+    *more |= b->n_aside > 0;
+    return rc;
 }
 
 /* ---- all stages at once -------------------------------------------------------------------------------------------- */
 
 static bool may_overlap(const struct td_op_batches *b)
 {
-    return b->threads > 1 && !b->pace->measures && !(b->run->has_baseline && b->run->opt->op_timing) && td_memory_max() >= BESIDE_MEMORY;
+    return b->threads > 1 && !b->pace->measures && !(b->run->has_baseline && b->run->opt->op_timing) && td_memory_max() >= BESIDE_MEMORY &&
+           td_memory_address_space() / 2 >= BESIDE_MEMORY;
 }
 
 static void read_beside(void *arg)
@@ -372,7 +407,7 @@ static int replay_overlapped(struct td_op_batches *b, struct td_error *err)
             unread = reading.err;
             release_items(b, to, 0);
         }
-        more = reading.of && to->n > 0 && !b->has_large;
+        more = reading.of && to->n > 0 && !b->n_aside;
         judged = running;
         running = to;
         to = judging.of;
@@ -386,14 +421,14 @@ int td_op_batches_replay(struct td_op_batches *b, struct td_op_window *w, struct
     int rc = TD_OK;
 
     b->window = w;
-    b->threads = count_cpus();
+    b->threads = td_op_judge_threads();
     while (!rc && more && !is_over(b)) {
-        if (may_overlap(b))
-            rc = replay_overlapped(b, err);
-        if (!rc && (!may_overlap(b) || b->has_large))
+        if (b->n_aside || !may_overlap(b)) {
             rc = replay_alone(b, &more, err);
-        else
-            more = false;
+        } else {
+            rc = replay_overlapped(b, err);
+            more = b->n_aside > 0;
+        }
     }
     release_all(b);
     b->window = NULL;

@@ -8,7 +8,10 @@
  * other, the judged batch is written, and each batch moves on. A batch belongs to one stage at a time, and the main
  * thread alone touches the builds, the writer and the counts; so there are no locks, and each op has the result that it
  * has where one stage works at a time. That is so while builds are timed, while there is no plan yet, with one CPU,
- * with less than 4 GiB of --max-memory, and for an op that is larger than a batch may be. */
+ * with less than 4 GiB of --max-memory or 8 GiB of address space, and for an op that is larger than a batch may be.
+ *
+ * An op for which there is no memory, while others hold theirs, is put aside. Once the stages are empty it is tried alone; what comes
+ * of that counts. */
 #ifndef TD_REPLAYER_OP_BATCHES_H
 #define TD_REPLAYER_OP_BATCHES_H
 
@@ -30,6 +33,15 @@ struct td_op_batch {
     int ran;                             /* of these, begun: the rest is released as if it had not been read */
 };
 
+/* An op that is put aside until it is alone: its record, and what the list says of it. */
+struct td_op_waiting {
+    struct td_op rec;                    /* owned */
+    int32_t group, turn;
+    uint64_t weights;
+    bool is_timed;
+    cJSON *speed;                        /* it was timed already; owned */
+};
+
 struct td_op_batches {
     struct td_fixture *fx; struct td_writer *w; /* these are borrowed, and set by the user */
     struct td_op_run *run;
@@ -43,7 +55,7 @@ struct td_op_batches {
     /* the rest is zeroed by the user, and then the module's */
     struct td_op_window *window;
     struct td_op_batch batch[TD_OP_BATCH_STAGES];
-    struct td_op_item *large; bool has_large; /* an op that waits until it is alone: taken from the window, not loaded */
+    struct td_op_waiting *aside; int n_aside; /* as many as the stages have at most; the reader adds to them, or the main thread */
     int threads;
     atomic_bool ends;                    /* nothing more is read */
 };

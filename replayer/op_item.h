@@ -24,11 +24,12 @@ struct td_op_item {
     uint64_t weights;                 /* equal where the weights are (td_op_weights_key) */
     int32_t turn;                     /* its place in the order of its group (op_order.h) */
     bool is_timed;                    /* if there are two builds, and it runs */
+    bool is_alone;                    /* it was put aside before: no other op is in memory */
     /* once loaded; tensors borrow from the loader */
     bool loaded, without_reference;
     bool reference_alone;             /* nothing ran, and nothing is judged: its reference is to be kept */
     bool is_ready;                    /* loaded, and checked: it can be run */
-    int load_rc;                      /* the code of the error of loading it; TD_ENOMEM: it may be tried again */
+    bool no_memory;                   /* for loading, running or judging it: it may be tried again */
     struct td_op_call call;
     const void *recorded;             /* the recorded output's bytes, or NULL */
     struct td_op_hold hold;

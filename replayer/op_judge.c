@@ -4,12 +4,14 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/memory.h"
 #include "kernels/ops/op_kinds.h"
 #include "kernels/ops/product_share.h"
 #include "replayer/judge_order.h"
@@ -21,6 +23,7 @@
 
 #define MAX_JOINED 64
 #define MAX_THREADS 16
+#define THREAD_SPACE ((int64_t)256 << 20) /* of the address space: with less for each thread, there are fewer of them */
 
 /* ---- one item, its reference known ----------------------------------------------------------- */
 
@@ -245,6 +248,7 @@ static void judge_or_refuse_item(struct td_op_item *it, struct side_refs *const 
         return;
     if (ref[CANDIDATE] ? judge_item(it, ref, &err) : (judge_item(it, ref, NULL), true)) {
         it->status = TD_OP_OK;
+        it->no_memory |= err.code == TD_ENOMEM;
         td_op_item_fail(it, err.code == TD_EUNSUPPORTED ? TD_OP_UNSUPPORTED : TD_OP_BROKEN, err.code ? err.msg : "no reference");
     }
 }
@@ -268,10 +272,12 @@ static void judge_work(const struct batch *b, const struct work *w)
         side[s] = &made[k];
     }
     for (i = 0; i < w->n; i++) {
-        if (made)
+        if (made) {
             judge_or_refuse_item(&first[i], side, i);
-        else
+        } else {
+            first[i].no_memory = true;
             td_op_item_fail(&first[i], TD_OP_BROKEN, "out of memory for the reference");
+        }
     }
     for (k = 0; k < n; k++)
         release_refs(&made[k], w->n);
@@ -282,8 +288,10 @@ static void compare_work(struct td_op_item *it)
 {
     struct td_error err = {0};
 
-    if (td_op_compare(it, &err))
+    if (td_op_compare(it, &err)) {
+        it->no_memory |= err.code == TD_ENOMEM;
         td_op_item_fail(it, TD_OP_BROKEN, err.msg);
+    }
 }
 
 static void share_time(struct td_op_item *items, const struct work *w, int64_t took_ns)
@@ -368,6 +376,17 @@ static void divide_into_works(struct batch *b, bool again)
             rows = item_rows(it);
         }
     }
+}
+
+int td_op_judge_threads(void)
+{
+    const int64_t room = td_memory_address_space() / THREAD_SPACE;
+    cpu_set_t set;
+    int n = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+
+    n = n > MAX_THREADS ? MAX_THREADS : n;
+    n = n > room ? (int)room : n;
+    return n < 1 ? 1 : n;
 }
 
 static void judge_all_works(struct batch *b, int threads)

@@ -11,6 +11,10 @@
  * judged by all threads so far. */
 typedef void td_op_judged_fn(void *ctx, int n);
 
+/* How many threads should judge: one for each CPU that this process may use, sixteen at most, and no more than its address
+ * space has room for. */
+int td_op_judge_threads(void);
+
 /* Judge n items with `threads` threads, by references that are found in the cache or that makers compute; some may have a status other than ok already. Every item ends with its status, its
  * results and rec.judge filled. Items with equal weights should stand next to each other: they share one reference
  * computation. Returns TD_ENOMEM when the batch could not be judged at all; a single op's failure is its status. */

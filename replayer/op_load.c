@@ -102,6 +102,12 @@ static bool evict_one(struct td_op_loader *l)
     return true;
 }
 
+void td_op_loader_forget(struct td_op_loader *l)
+{
+    while (evict_one(l))
+        ;
+}
+
 static bool is_gguf(const char *path)
 {
     size_t n = strlen(path);

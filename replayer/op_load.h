@@ -26,6 +26,8 @@ struct td_op_hold {
  * nothing. So it is when the recorded output was stored and cannot be read. */
 int td_op_loader_get(struct td_op_loader *l, const struct td_op *rec, struct td_op_call *op,
                      const void **recorded, struct td_op_hold *hold, struct td_error *err);
+/* Free the tensors that no op holds. */
+void td_op_loader_forget(struct td_op_loader *l);
 /* Let the hold's tensors go. A zeroed hold is allowed. */
 void td_op_loader_put(struct td_op_loader *l, struct td_op_hold *hold);
 

@@ -37,7 +37,7 @@ static bool load_item(struct td_op_loader *loader, struct td_op_item *it)
     it->loaded = !td_op_loader_get(loader, &it->rec, &it->call, &it->recorded, &it->hold, &err);
     if (!it->loaded || td_op_check(kind, &it->call, &err)) {
         give_status(it, err.code == TD_EUNSUPPORTED ? TD_OP_UNSUPPORTED : TD_OP_BROKEN, err.msg);
-        it->load_rc = err.code;
+        it->no_memory = err.code == TD_ENOMEM;
         return false;
     }
     it->without_reference = !kind->reference;
@@ -54,7 +54,6 @@ bool td_op_run_load(struct td_op_loader *loader, struct td_op_item *it)
 {
     const int64_t began_ns = td_clock_mono_ns();
 
-    it->load_rc = TD_OK;
     it->is_ready = load_item(loader, it);
     it->run_ns = td_clock_mono_ns() - began_ns;
     return it->is_ready;
@@ -161,6 +160,7 @@ int td_op_run(struct td_op_run *r, struct td_op_item *it, struct td_error *err)
     if (!rc && it->has_baseline && r->opt->op_timing && !it->without_reference && it->is_timed &&
         it->candidate.status == TD_RUN_OK && it->baseline.status == TD_RUN_OK)
         it->aside_ns = time_op(r, it);
+    it->no_memory = it->candidate.no_memory || it->baseline.no_memory;
     if (it->candidate.status == TD_RUN_HUNG)
         it->aside_ns = td_clock_mono_ns() - began_ns;
     else

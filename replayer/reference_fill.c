@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/log.h"
 #include "common/memory.h"
@@ -86,14 +85,18 @@ static void count_item(struct td_reference_fill *out, const struct td_op_item *i
     out->without += it->without_reference;
     if (it->status == TD_OP_OK)
         return;
+    if (it->status == TD_OP_UNSUPPORTED) {
+        if (!out->unknown++)
+            snprintf(out->why_unknown, sizeof out->why_unknown, "op %lld: %.440s", (long long)it->rec.op, it->reason);
+        return;
+    }
     if (!out->failed++)
         snprintf(out->why, sizeof out->why, "op %lld: %.440s", (long long)it->rec.op, it->reason);
 }
 
 static int make_batch(struct fill *f, struct td_error *err)
 {
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    int rc = td_op_judge_batch(f->items, f->n, &f->makers, f->cache, cores < 1 ? 1 : cores > 16 ? 16 : (int)cores, on_made, f, err), i;
+    int rc = td_op_judge_batch(f->items, f->n, &f->makers, f->cache, td_op_judge_threads(), on_made, f, err), i;
 
     for (i = 0; i < f->n; i++) {
         if (!rc)
@@ -200,9 +203,13 @@ static int say_what_lacks(const struct td_reference_fill *r)
     if (lost > 0)
         td_log(TD_LOG_WARN, "replay", "%lld reference%s found no room in the cache, and %s computed in each run: --cache-size",
                (long long)lost, td_plural(lost), td_is(lost));
+    if (r->unknown)
+        td_log(TD_LOG_WARN, "replay", "%lld op%s left out: a replay leaves %s undecided, too (first: %s)", (long long)r->unknown,
+               r->unknown == 1 ? " is" : "s are", r->unknown == 1 ? "it" : "them", r->why_unknown);
     if (r->failed)
-        td_log(TD_LOG_ERROR, "replay", "%lld op%s have no reference (first: %s)", (long long)r->failed, td_plural(r->failed), r->why);
-    return r->failed ? TD_EXIT_BROKEN : TD_EXIT_OK;
+        td_log(TD_LOG_ERROR, "replay", "%lld op%s no reference (first: %s)", (long long)r->failed,
+               r->failed == 1 ? " has" : "s have", r->why);
+    return r->failed || r->unknown == r->ops ? TD_EXIT_BROKEN : TD_EXIT_OK;
 }
 
 int td_reference_fill_run(const char *path, const struct td_replay_options *opt)

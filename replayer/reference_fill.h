@@ -11,6 +11,7 @@ struct td_reference_fill {
     int64_t ops, left_out;          /* chosen; not chosen by --only and --max-ops */
     int64_t without;                /* ops of kinds that have no reference */
     int64_t failed; char why[480];  /* ops whose reference could not be computed; of the first */
+    int64_t unknown; char why_unknown[480]; /* the same of ops that this version cannot judge: an unknown kind, type, rounding */
     struct td_ref_cache_counts cache;
     bool keeps;                     /* the cache can be used */
 };
