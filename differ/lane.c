@@ -19,25 +19,46 @@ const char *td_lane_name(enum td_lane_id id)
     return NAMES[id];
 }
 
-static void add_note(struct td_lane *lane, enum td_verdict v, const char *fmt, va_list ap)
+static void append(struct td_lane *lane, enum td_verdict v, const char *text)
 {
-    char text[1024];
-
-    if (v > lane->verdict)
-        lane->verdict = v;
-    if (lane->n_notes >= TD_LANE_MAX_NOTES) {
-        lane->n_notes = TD_LANE_MAX_NOTES;
-        free(lane->notes[TD_LANE_MAX_NOTES].text);
-        v = TD_NOT_JUDGED;
-        snprintf(text, sizeof text, "%d more such notes are left out; the verdict counts them",
-                 ++lane->n_more);
-    } else {
-        vsnprintf(text, sizeof text, fmt, ap);
-    }
     lane->notes[lane->n_notes].verdict = v;
     lane->notes[lane->n_notes].text = td_strdup(text);
     if (lane->notes[lane->n_notes].text)
         lane->n_notes++;
+}
+
+/* Remove the last of the least grave notes, if v is graver. */
+static bool make_place(struct td_lane *lane, enum td_verdict v)
+{
+    int least = 0, i;
+
+    for (i = 1; i < lane->n_notes; i++)
+        least = lane->notes[i].verdict <= lane->notes[least].verdict ? i : least;
+    if (lane->notes[least].verdict >= v)
+        return false;
+    free(lane->notes[least].text);
+    memmove(&lane->notes[least], &lane->notes[least + 1], (size_t)(--lane->n_notes - least) * sizeof *lane->notes);
+    return true;
+}
+
+static void add_note(struct td_lane *lane, enum td_verdict v, const char *fmt, va_list ap)
+{
+    char text[1024], more[80];
+    bool left_out;
+
+    if (v > lane->verdict)
+        lane->verdict = v;
+    if (lane->n_more)
+        free(lane->notes[--lane->n_notes].text); /* the one that counts */
+    left_out = lane->n_notes == TD_LANE_MAX_NOTES;
+    vsnprintf(text, sizeof text, fmt, ap);
+    if (!left_out || make_place(lane, v))
+        append(lane, v, text);
+    lane->n_more += left_out;
+    snprintf(more, sizeof more, "%d more such note%s left out; the verdict counts %s", lane->n_more, lane->n_more == 1 ? " is" : "s are",
+             lane->n_more == 1 ? "it" : "them");
+    if (lane->n_more)
+        append(lane, TD_NOT_JUDGED, more);
 }
 
 void td_lane_note(struct td_lane *lane, enum td_verdict v, const char *fmt, ...)

@@ -24,7 +24,7 @@ const char *td_lane_name(enum td_lane_id id); /* "tokens", "collapse" ... */
 
 /* ---- what a lane found ----------------------------------------------------------------------- */
 
-#define TD_LANE_MAX_NOTES 24 /* and one that counts those beyond */
+#define TD_LANE_MAX_NOTES 160 /* and one that counts those beyond; what data cannot show may take eight for each of 16 kinds of op */
 /* A sentence of a lane. Verdict NOT_JUDGED: information, or what the user can do next. */
 struct td_note { enum td_verdict verdict; char *text; };
 
@@ -39,7 +39,8 @@ struct td_lane {
 };
 
 /* Add a sentence. The lane's verdict becomes the graver of v and what it was. After
- * TD_LANE_MAX_NOTES sentences a last one tells how many more there were. */
+ * TD_LANE_MAX_NOTES sentences a last one tells how many more there were. A sentence that is graver than one of these takes the place
+ * of the last of the least grave ones. */
 __attribute__((format(printf, 3, 4)))
 void td_lane_note(struct td_lane *lane, enum td_verdict v, const char *fmt, ...);
 /* Note that there is no evidence: inconclusive when the user named the lane, else not judged. */

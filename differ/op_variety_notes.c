@@ -122,7 +122,7 @@ void td_op_variety_notes(const cJSON *variety, struct td_lane *lane)
     if (!cJSON_IsArray(variety))
         return;
     cJSON_ArrayForEach(k, variety) {
-        if (!*td_json_get_str(k, "kind", "") || n++ >= MOST_KINDS)
+        if (!*td_json_get_str(k, "kind", "") || ++n > MOST_KINDS)
             continue;
         note_weights(lane, k);
         note_sizes(lane, k);
@@ -130,4 +130,6 @@ void td_op_variety_notes(const cJSON *variety, struct td_lane *lane)
         note_overflow(lane, k);
         note_experts(lane, k);
     }
+    if (n > MOST_KINDS)
+        td_lane_note(lane, TD_NOT_JUDGED, "what %d more kinds of op do not show was not looked at", n - MOST_KINDS);
 }

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 #include <string.h>
@@ -86,15 +87,22 @@ static void lanes_are_asked_for_by_what_was_replayed(void **state)
 
 static void notes_that_are_left_out_are_counted(void **state)
 {
+    char last[20];
+
     (void)state;
     for (int i = 0; i < TD_LANE_MAX_NOTES; i++)
         td_lane_note(&lanes[0], TD_INCONCLUSIVE, "note %d", i);
     assert_int_equal(lanes[0].n_notes, TD_LANE_MAX_NOTES);
-    td_lane_note(&lanes[0], TD_BROKEN, "one more");
-    td_lane_note(&lanes[0], TD_PASS, "two more");
+    td_lane_note(&lanes[0], TD_PASS, "one more");
+    assert_string_equal(lanes[0].notes[TD_LANE_MAX_NOTES].text, "1 more such note is left out; the verdict counts it");
+    snprintf(last, sizeof last, "note %d", TD_LANE_MAX_NOTES - 1);
+    assert_string_equal(lanes[0].notes[TD_LANE_MAX_NOTES - 1].text, last);
+    td_lane_note(&lanes[0], TD_BROKEN, "the gravest");
+    td_lane_note(&lanes[0], TD_INCONCLUSIVE, "three more");
     assert_int_equal(lanes[0].n_notes, TD_LANE_MAX_NOTES + 1);
-    assert_string_equal(lanes[0].notes[TD_LANE_MAX_NOTES].text, "2 more such notes are left out; the verdict counts them");
-    assert_string_equal(lanes[0].notes[TD_LANE_MAX_NOTES - 1].text, "note 23");
+    assert_string_equal(lanes[0].notes[TD_LANE_MAX_NOTES].text, "3 more such notes are left out; the verdict counts them");
+    assert_string_equal(lanes[0].notes[TD_LANE_MAX_NOTES - 1].text, "the gravest");
+    assert_string_equal(lanes[0].notes[0].text, "note 0");
     assert_int_equal(lanes[0].verdict, TD_BROKEN);
     td_lanes_release(lanes);
 }

@@ -124,11 +124,40 @@ static void nonsense(void **state)
     td_op_variety_notes(NULL, NULL);
 }
 
+/* All that a replay can say of 16 kinds has a place in the lane; what is more is counted. */
+static void many_kinds(void **state)
+{
+    static const char all[] = "{\"zero_points\":\"equal\",\"scales\":\"equal\",\"order\":\"of groups\",\"n_divisor\":256,\"k_divisor\":256,"
+                              "\"m_classes\":[\"M=1\"],\"largest_a\":1,\"largest_sum\":1,\"experts\":8,\"routed\":1}";
+    struct td_lane lanes[TD_N_LANES], *lane = &lanes[TD_LANE_OPS];
+    cJSON *v = cJSON_CreateArray(), *k;
+    char name[20];
+    int i;
+
+    (void)state;
+    td_lanes_init(lanes);
+    for (i = 0; i < 18; i++) {
+        k = td_json_parse(all, strlen(all), NULL);
+        assert_non_null(k);
+        snprintf(name, sizeof name, "kind_%d", i);
+        cJSON_AddStringToObject(k, "kind", name);
+        cJSON_AddItemToArray(v, k);
+    }
+    td_lane_note(lane, TD_PASS, "the ops are good");
+    td_op_variety_notes(v, lane);
+    assert_int_equal(lane->n_more, 0);
+    assert_int_equal(lane->n_notes, 1 + 16 * 8 + 1);
+    assert_non_null(strstr(lane->notes[16 * 8].text, "not shown in kind_15: faults in the weights of 7 of 8 experts"));
+    assert_string_equal(lane->notes[16 * 8 + 1].text, "what 2 more kinds of op do not show was not looked at");
+    td_lanes_release(lanes);
+    cJSON_Delete(v);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_said_of_what_shows), cmocka_unit_test(weights), cmocka_unit_test(sizes), cmocka_unit_test(rows),
-        cmocka_unit_test(overflow), cmocka_unit_test(experts), cmocka_unit_test(nonsense),
+        cmocka_unit_test(overflow), cmocka_unit_test(experts), cmocka_unit_test(nonsense), cmocka_unit_test(many_kinds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
