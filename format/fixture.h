@@ -12,6 +12,7 @@
 /* ---- writing ------------------------------------------------------------------------------------------------------- */
 
 struct td_writer;
+struct td_redact_values;
 
 /* What must never reach the disk; all borrowed for the writer's life. Rules only add up: the values
  * of headers with a secret's name (secret_names.h: Authorization, Cookie, X-Api-Key ...) are always
@@ -20,6 +21,8 @@ struct td_redaction {
     const char *const *headers;   /* more names, any case; NULL-terminated, or NULL */
     const char *const *sent;      /* "NAME: VALUE", sent with every request: each is a secret; NULL-terminated, or NULL */
     const char *const *shown;     /* names of those that are none; NULL-terminated, or NULL */
+    struct td_redact_values *values; /* redact_values.h: searched for in place of those of `sent`, which are among them; more may
+                                        be learned meanwhile. NULL: those of `sent` */
     const char *const *json_paths;/* "prompt", "messages[*].content", "choices[*].text"; NULL-terminated, or NULL */
     bool no_text;                 /* keep what harmless.def lists: ids, times, lengths; no text */
 };

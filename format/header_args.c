@@ -49,10 +49,13 @@ static struct {
     const char *word[4 * TD_ARG_LIST_MAX + 1]; /* "NAME: VALUE" */
     int n;
     struct td_redact_values values;
+    const struct td_redact_values *more;       /* or NULL */
 } secrets;
 
 static void hide_secrets(const void *values, char *text, size_t n)
 {
+    if (secrets.more) /* first: they may hold one of the others */
+        td_redact_values_apply(secrets.more, text, n, false);
     td_redact_values_apply(values, text, n, false);
     td_redact_query(text, n);
 }
@@ -122,6 +125,12 @@ int td_header_args_hide_named(const char *const *words, int n, struct td_error *
             free(word);
     }
     return rc ? rc : hide_again(err);
+}
+
+void td_header_args_hide_values(const struct td_redact_values *values)
+{
+    secrets.more = values;
+    td_hidden_set(hide_secrets, &secrets.values);
 }
 
 int td_header_args_check(struct td_arg_list *headers, const struct td_arg_list *show, const struct td_arg_list *redact,

@@ -5,6 +5,8 @@
 
 #include "common/args.h"
 
+struct td_redact_values;
+
 /* Read -H @FILE, and check -H, --show-header and --redact-header; the latter may be NULL. TD_EINVAL: no NAME:VALUE, a name
  * that is none, a header to show that was not given, or that is always a secret. */
 int td_header_args_check(struct td_arg_list *headers, const struct td_arg_list *show, const struct td_arg_list *redact,
@@ -17,5 +19,8 @@ int td_header_args_check(struct td_arg_list *headers, const struct td_arg_list *
  * borrowed for the life of the program. TD_ENOMEM, TD_ELIMIT. */
 int td_header_args_hide(const struct td_arg_list *headers, struct td_error *err);
 int td_header_args_hide_named(const char *const *words, int n, struct td_error *err);
+/* The same for values that become more meanwhile (td_redact_values_learn); borrowed until the next call, which may
+ * give NULL: none. Call it while no other thread prints. */
+void td_header_args_hide_values(const struct td_redact_values *values);
 
 #endif

@@ -12,6 +12,7 @@
 #include "format/redact_fact.h"
 #include "format/redact_stars.h"
 #include "format/redact_words.h"
+#include "format/secret_names.h"
 
 /* What the manifest names. Any header with a secret's name is overwritten besides. */
 static const char *const ALWAYS_HEADERS[] = {
@@ -21,6 +22,7 @@ static const char *const ALWAYS_HEADERS[] = {
 
 struct td_redactor {
     struct td_redact_http http;       /* rules, counts, bytes held */
+    struct td_redact_values own;      /* of the headers that are sent, where the rules bring none */
     char *header[TD_REDACT_MAX_HEADERS + 1];
     int n_asked;                      /* of them; behind these are those that are sent */
     char *path[TD_REDACT_MAX_PATHS + 1];
@@ -72,13 +74,14 @@ static int add_sent(struct td_redactor *r, const struct td_redaction *rules, str
         if (n && !is_shown(rules->shown, *h, n))
             rc = add_string(r->header, TD_REDACT_MAX_HEADERS, *h, n, "headers", err);
     }
-    return rc ? rc : td_redact_values_init(&r->http.values, rules->sent, err);
+    return rc || rules->values ? rc : td_redact_values_init(&r->own, rules->sent, err);
 }
 
 static int set_rules(struct td_redactor *r, const struct td_redaction *rules, struct td_error *err)
 {
     int rc = add_list(r->header, TD_REDACT_MAX_HEADERS, ALWAYS_HEADERS, "headers", err), i;
 
+    r->http.values = rules && rules->values ? rules->values : &r->own;
     if (!rc && rules)
         rc = add_list(r->header, TD_REDACT_MAX_HEADERS, rules->headers, "headers", err);
     while (r->header[r->n_asked])
@@ -127,7 +130,7 @@ void td_redactor_free(struct td_redactor *r)
         }
     for (i = 0; i < r->http.rules.n_paths; i++)
         td_redact_path_release(&r->http.rules.path[i]);
-    td_redact_values_release(&r->http.values);
+    td_redact_values_release(&r->own);
     for (i = 0; i < TD_REDACT_MAX_HEADERS; i++)
         free(r->header[i]);
     for (i = 0; i < TD_REDACT_MAX_PATHS; i++)
@@ -261,7 +264,7 @@ void td_redactor_exchange(struct td_redactor *r, char *line, size_t n)
 
     if (path)
         r->http.counts.urls += rules->no_text ? hide_query(path, n_path) : td_redact_query(path, n_path);
-    r->http.counts.values += td_redact_values_apply(&r->http.values, line, n, false);
+    r->http.counts.values += td_redact_values_apply(r->http.values, line, n, false);
     if (!rules->n_paths && !rules->no_text)
         return;
     changed = td_redact_exchange_json(rules, rules->no_text || reaches_answers(rules),
@@ -274,7 +277,7 @@ void td_redactor_error(const struct td_redactor *r, bool from_server, char *erro
 {
     size_t n = strlen(error);
 
-    td_redact_values_apply(&r->http.values, error, n, true);
+    td_redact_values_apply(r->http.values, error, n, true);
     td_redact_text(error, n);
     if (from_server && r->http.rules.no_text)
         td_harmless_sentence(error, n);
@@ -282,7 +285,7 @@ void td_redactor_error(const struct td_redactor *r, bool from_server, char *erro
 
 cJSON *td_redactor_fact(const struct td_redactor *r, const char *section, const char *key, cJSON *fact)
 {
-    return td_redact_fact(&r->http.values, r->http.rules.no_text, section, key, fact);
+    return td_redact_fact(r->http.values, r->http.rules.no_text, section, key, fact);
 }
 
 cJSON *td_redactor_unmatched(const struct td_redactor *r)
@@ -307,6 +310,16 @@ cJSON *td_redactor_unmatched(const struct td_redactor *r)
 const struct td_redact_counts *td_redactor_counts(const struct td_redactor *r)
 {
     return &r->http.counts;
+}
+
+bool td_redactor_is_secret_header(const struct td_redactor *r, const char *name, size_t n)
+{
+    int i;
+
+    for (i = 0; r->header[i]; i++)
+        if (strlen(r->header[i]) == n && !strncasecmp(r->header[i], name, n))
+            return true;
+    return td_secret_header(name, n);
 }
 
 const char *const *td_redactor_headers(const struct td_redactor *r)

@@ -34,6 +34,8 @@ bool td_redactor_is_from_server(const char *error_kind, size_t n);
 void td_redactor_error(const struct td_redactor *r, bool from_server, char *error);
 cJSON *td_redactor_fact(const struct td_redactor *r, const char *section, const char *key, cJSON *fact);
 const struct td_redact_counts *td_redactor_counts(const struct td_redactor *r);
+/* Is the value of this header overwritten? */
+bool td_redactor_is_secret_header(const struct td_redactor *r, const char *name, size_t n);
 const char *const *td_redactor_headers(const struct td_redactor *r);    /* NULL-terminated */
 const char *const *td_redactor_paths(const struct td_redactor *r);
 bool td_redactor_no_text(const struct td_redactor *r);

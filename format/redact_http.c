@@ -168,7 +168,7 @@ static void wipe_unit(struct td_redact_http *h, struct td_redact_side *d)
 static void end_body(struct td_redact_http *h, struct td_redact_side *d, bool broken)
 {
     if (d->unit.len && d->body == TD_RB_PASS)
-        h->counts.values += td_redact_values_apply(&h->values, d->unit.data, d->unit.len, broken);
+        h->counts.values += td_redact_values_apply(h->values, d->unit.data, d->unit.len, broken);
     else if (d->unit.len && d->body == TD_RB_LINES)
         td_redact_body_line(h, d->unit.data, d->unit.len);
     else if (d->unit.len)
@@ -182,15 +182,15 @@ static int pass_body_bytes(struct td_redact_http *h, struct td_redact_side *d, s
 {
     size_t decided;
 
-    if (!h->values.n)
+    if (!td_redact_values_any(h->values))
         return TD_OK;
     if (h->held + n > TD_REDACT_HOLD_ALL_MAX) {
-        h->counts.values += td_redact_values_apply(&h->values, d->unit.data, d->unit.len, true);
+        h->counts.values += td_redact_values_apply(h->values, d->unit.data, d->unit.len, true);
         unit_close(h, d);
     }
     if (unit_add(h, d, rec, at, n))
         return TD_ENOMEM;
-    h->counts.values += td_redact_values_begin(&h->values, d->unit.data, d->unit.len, &decided);
+    h->counts.values += td_redact_values_begin(h->values, d->unit.data, d->unit.len, &decided);
     unit_close_to(h, d, decided);
     return TD_OK;
 }
@@ -317,9 +317,9 @@ static bool read_chunk_size_byte(struct td_redact_side *d, char c)
  * "Bad Request" they may be a body without framing. */
 static bool hides_extension(const struct td_redact_http *h, const struct td_redact_side *d)
 {
-    if (h->rules.no_text || (h->values.n && !d->first_chunk))
+    if (h->rules.no_text || (td_redact_values_any(h->values) && !d->first_chunk))
         return strpbrk(d->chunk, "; \t") != NULL;
-    return h->values.n && strchr(d->chunk, ';');
+    return td_redact_values_any(h->values) && strchr(d->chunk, ';');
 }
 
 static int read_chunk_size(struct td_redact_http *h, struct td_redact_side *d,
@@ -327,7 +327,7 @@ static int read_chunk_size(struct td_redact_http *h, struct td_redact_side *d,
 {
     size_t i, from = at;
     uint8_t *end = memchr(rec->data + at, '\n', rec->rec.len - at);
-    int64_t values = td_redact_values_apply(&h->values, (char *)rec->data + at, (end ? (size_t)(end - rec->data) : rec->rec.len) - at, false);
+    int64_t values = td_redact_values_apply(h->values, (char *)rec->data + at, (end ? (size_t)(end - rec->data) : rec->rec.len) - at, false);
 
     h->counts.values += values;
     rec->rec.redacted = rec->rec.redacted || values;
@@ -420,7 +420,7 @@ int td_redact_stream_add(struct td_redact_http *h, struct td_redact_stream *s,
     s->tail = &held->next;
     if (rec->dir == TD_WIRE_NOTE) {
         int64_t urls = td_redact_text((char *)held->data, rec->len),
-                values = td_redact_values_apply(&h->values, (char *)held->data, rec->len, false);
+                values = td_redact_values_apply(h->values, (char *)held->data, rec->len, false);
 
         h->counts.urls += urls;
         h->counts.values += values;
@@ -438,8 +438,10 @@ void td_redact_stream_end(struct td_redact_http *h, struct td_redact_stream *s)
         struct td_redact_side *d = &s->side[i];
 
         if (d->state == TD_RS_START || d->state == TD_RS_HEADERS || d->state == TD_RS_UNSYNCED || d->state == TD_RS_TRAILERS) {
-            if (d->unit.len)
+            if (d->unit.len) { /* a line that breaks off, maybe within a value */
+                h->counts.values += td_redact_values_apply(h->values, d->unit.data, d->unit.len, true);
                 redact_head_line(h, s, d);
+            }
             d->state = TD_RS_START;
         } else {
             end_body(h, d, true);

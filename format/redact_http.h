@@ -23,7 +23,7 @@ typedef int td_redact_emit(void *ctx, const struct td_wire *rec); /* rec is vali
 
 struct td_redact_http {                       /* shared by all streams */
     struct td_redact_rules rules;
-    struct td_redact_values values;           /* of secret headers: overwritten wherever they come back */
+    struct td_redact_values *values;          /* of secret headers: overwritten wherever they come back */
     const char *const *headers;               /* besides those with a secret's name */
     int64_t header_hits[TD_REDACT_MAX_HEADERS], path_hits[TD_REDACT_MAX_PATHS];
     struct td_redact_counts counts;

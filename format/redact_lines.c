@@ -101,7 +101,7 @@ static bool is_secret_header(struct td_redact_http *h, const char *name, size_t 
 /* Hide keys in text that is kept otherwise. */
 void td_redact_kept_text(struct td_redact_http *h, char *p, size_t n)
 {
-    h->counts.values += td_redact_values_apply(&h->values, p, n, false);
+    h->counts.values += td_redact_values_apply(h->values, p, n, false);
     h->counts.urls += td_redact_text(p, n);
 }
 
@@ -145,7 +145,7 @@ void td_redact_header_line(struct td_redact_http *h, struct td_redact_side *d, c
         if (!td_secret_header(p, name) && !td_harmless_header(p, name))
             h->counts.headers += td_redact_overwrite((uint8_t *)p, name);
     }
-    h->counts.values += td_redact_values_apply(&h->values, p, name, false);
+    h->counts.values += td_redact_values_apply(h->values, p, name, false);
     if (d->hide_fold)
         h->counts.headers += td_redact_overwrite((uint8_t *)value, (size_t)(p + n - value));
     else
@@ -157,7 +157,7 @@ void td_redact_start_line(struct td_redact_http *h, const struct td_redact_side 
 {
     size_t i = 0, from = n;
 
-    h->counts.values += td_redact_values_apply(&h->values, p, n, false);
+    h->counts.values += td_redact_values_apply(h->values, p, n, false);
     h->counts.urls += td_redact_query(p, n);
     if (!h->rules.no_text)
         return;
@@ -190,7 +190,7 @@ static void redact_json(struct td_redact_http *h, char *p, size_t n)
 
 void td_redact_body(struct td_redact_http *h, char *p, size_t n)
 {
-    h->counts.values += td_redact_values_apply(&h->values, p, n, false);
+    h->counts.values += td_redact_values_apply(h->values, p, n, false);
     redact_json(h, p, n);
 }
 
@@ -232,7 +232,7 @@ void td_redact_body_line(struct td_redact_http *h, char *p, size_t n)
 
     while (n && td_redact_is_line_end((uint8_t)p[n - 1]))
         n--;
-    h->counts.values += td_redact_values_apply(&h->values, p, n, false);
+    h->counts.values += td_redact_values_apply(h->values, p, n, false);
     if (!n || redact_field(h, p, n))
         return;
     colon = memchr(p, ':', n);

@@ -12,29 +12,31 @@
 #ifndef TD_FORMAT_REDACT_VALUES_H
 #define TD_FORMAT_REDACT_VALUES_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/error.h"
+#include "format/redact_needles.h"
 
-/* What is looked for: a value in one of its forms. */
-struct td_redact_needle {
-    uint8_t *c;               /* [n], characters of td_spelled(), where OTHER stands for a run; or bytes */
-    size_t n;
-    bool bytes;               /* as they are, and not in another spelling */
-    int next;                 /* the next one that begins with the same character; -1: none */
-};
 struct td_redact_values {
-    struct td_redact_needle *needle; size_t n, cap;
-    int head[256];            /* the first needle that begins with this character; -1: none */
-    uint8_t pair[2][256][32]; /* bit b of [i][a]: in some needle, in some spelling, a and b may be the bytes i and i + 1 */
+    struct td_redact_needles needles; /* the values, each in all its forms */
+    pthread_rwlock_t *lock;           /* NULL: no more are learned */
 };
 
 /* Note the values of headers, "NAME: VALUE", that are worth a search. headers : NULL-terminated, or
  * NULL. TD_ENOMEM, TD_ELIMIT. */
 int td_redact_values_init(struct td_redact_values *v, const char *const *headers, struct td_error *err);
+/* From here on td_redact_values_learn() may add more, while other threads search; of needles, and of
+ * their bytes, there may be so many in all. TD_ENOMEM. */
+int td_redact_values_open(struct td_redact_values *v, size_t most, size_t most_bytes, struct td_error *err);
+/* Add a header, "NAME: VALUE" of n bytes, by the same rules. TD_ELIMIT: there is no room for all of its
+ * forms; TD_ENOMEM. */
+int td_redact_values_learn(struct td_redact_values *v, const char *header, size_t n, struct td_error *err);
 void td_redact_values_release(struct td_redact_values *v);
+/* Is there any value? */
+bool td_redact_values_any(const struct td_redact_values *v);
 /* Overwrite them in n bytes.
  *   cut : a value may be cut off where s ends
  * Returns the bytes overwritten. */

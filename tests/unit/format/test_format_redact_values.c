@@ -1,5 +1,6 @@
 /* test_format_redact_values.c - values of secret headers in every spelling, cut anywhere.
  * SPDX-License-Identifier: Apache-2.0 */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -260,10 +261,149 @@ static void test_innocent(void **state)
     free_values(v);
 }
 
+/* ---- keys that are learned ------------------------------------------------------------------- */
+
+#define MANY 3000
+
+static void open_values(struct td_redact_values *v, size_t most, size_t most_bytes)
+{
+    assert_int_equal(td_redact_values_init(v, NULL, NULL), TD_OK);
+    assert_int_equal(td_redact_values_open(v, most, most_bytes, NULL), TD_OK);
+}
+
+/* Keys begin alike, and some begin others. */
+static int key_of(char *out, size_t size, unsigned i)
+{
+    return snprintf(out, size, "sk-proj-%x%.*s", i * 2654435761u, (int)(i % 7), "abcdefg");
+}
+
+static int learn(struct td_redact_values *v, unsigned i)
+{
+    char header[100] = "Authorization: Bearer ";
+
+    key_of(header + strlen(header), 60, i);
+    return td_redact_values_learn(v, header, strlen(header), NULL);
+}
+
+static int64_t hidden_of(struct td_redact_values *v, unsigned i, spell *how, bool cut)
+{
+    struct td_buf b = TD_BUF_INIT(1 << 12);
+    char key[60], *c;
+    int64_t n;
+
+    td_buf_adds(&b, "said ");
+    key_of(key, sizeof key, i);
+    for (c = key; *c; c++)
+        how(&b, (unsigned char)*c);
+    td_buf_adds(&b, "!");
+    td_buf_str(&b);
+    n = td_redact_values_apply(v, b.data, cut ? b.len - 3 : b.len, cut);
+    assert_true(!n || strstr(b.data, "said *") == b.data);
+    td_buf_release(&b);
+    return n;
+}
+
+static void test_many(void **state)
+{
+    struct td_redact_values v;
+    char key[60];
+    unsigned i;
+
+    (void)state;
+    open_values(&v, 1 << 18, SIZE_MAX);
+    assert_false(td_redact_values_any(&v));
+    for (i = 0; i < MANY; i++) /* in no order */
+        assert_int_equal(learn(&v, i * 7919 % MANY), TD_OK);
+    assert_int_equal(learn(&v, 5), TD_OK); /* once more */
+    assert_true(td_redact_values_any(&v));
+    for (i = 0; i < MANY; i++) {
+        const int n = key_of(key, sizeof key, i);
+
+        assert_int_equal(hidden_of(&v, i, plain, false), n);
+        assert_int_equal(hidden_of(&v, i, all_u, false), 6 * n);
+        assert_int_equal(hidden_of(&v, i, hex, false), 2 * n);
+        assert_int_equal(hidden_of(&v, i, plain, true), n - 2);
+        assert_int_equal(hidden_of(&v, MANY + 7 + i * 7, plain, false), 0); /* not learned */
+    }
+    td_redact_values_release(&v);
+}
+
+/* There is no room: that is said, and what was learned before is still found. */
+static void test_no_room(void **state)
+{
+    struct td_redact_values v;
+    unsigned i, most;
+
+    (void)state;
+    for (most = 0; most < 2; most++) {
+        open_values(&v, most ? SIZE_MAX : 100, most ? 4000 : SIZE_MAX);
+        for (i = 0; learn(&v, i) == TD_OK; i++)
+            ;
+        assert_in_range(i, 10, 30);
+        assert_int_equal(learn(&v, i), TD_ELIMIT);
+        while (i--)
+            assert_true(hidden_of(&v, i, plain, false) > 0);
+        td_redact_values_release(&v);
+    }
+}
+
+/* A text that begins like a long key, and goes on in another way. */
+static void test_begins_like_a_long_key(void **state)
+{
+    static const char NAME[] = "X-Api-Key: ";
+    char header[1000], text[1000];
+    struct td_redact_values v;
+    size_t n;
+
+    (void)state;
+    memset(header, 'a', sizeof header);
+    memcpy(header, NAME, strlen(NAME));
+    header[sizeof header - 1] = 'b';
+    open_values(&v, 1000, SIZE_MAX);
+    assert_int_equal(td_redact_values_learn(&v, header, sizeof header, NULL), TD_OK);
+    for (n = 127; n < 130; n++) {
+        memset(text, 'a', n);
+        text[n] = 'c';
+        assert_int_equal(td_redact_values_apply(&v, text, n + 1, false), n < 128 ? 0 : n);
+    }
+    td_redact_values_release(&v);
+}
+
+static void *learn_all(void *arg)
+{
+    unsigned i;
+
+    for (i = 0; i < MANY; i++)
+        if (learn(arg, i))
+            return arg;
+    return NULL;
+}
+
+static void test_search_while_learning(void **state)
+{
+    struct td_redact_values v;
+    pthread_t thread;
+    void *failed;
+    unsigned i;
+
+    (void)state;
+    open_values(&v, 1 << 18, SIZE_MAX);
+    assert_int_equal(learn(&v, MANY), TD_OK);
+    assert_int_equal(pthread_create(&thread, NULL, learn_all, &v), 0);
+    for (i = 0; i < MANY; i++)
+        assert_true(hidden_of(&v, MANY, plain, false) > 0);
+    assert_int_equal(pthread_join(thread, &failed), 0);
+    assert_null(failed);
+    assert_true(hidden_of(&v, 0, plain, false) > 0);
+    td_redact_values_release(&v);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_spellings), cmocka_unit_test(test_parts), cmocka_unit_test(test_ways_to_give_a_key),
-                                       cmocka_unit_test(test_words_beside_a_key), cmocka_unit_test(test_innocent)};
+                                       cmocka_unit_test(test_words_beside_a_key), cmocka_unit_test(test_innocent), cmocka_unit_test(test_many),
+                                       cmocka_unit_test(test_no_room), cmocka_unit_test(test_begins_like_a_long_key),
+                                       cmocka_unit_test(test_search_while_learning)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
