@@ -18,6 +18,9 @@
 #include "common/progress.h"
 #include "common/streams.h"
 #include "format/planned.h"
+#include "format/header_args.h"
+#include "format/redact_values.h"
+#include "recorder/captured_keys.h"
 #include "recorder/host_facts.h"
 #include "recorder/passive_ledger.h"
 #include "recorder/prompt_names.h"
@@ -26,17 +29,22 @@
 #include "wire/capture/capture.h"
 #include "wire/capture/packets.h"
 #include "wire/derive.h"
+#include "wire/http.h"
 
 enum {
     MOST_IN_FLIGHT = 60000,       /* the deriver follows 65,536 */
-    LOOK_AT_MEMORY = 4096         /* each so many packets */
+    PART_FOR_KEYS = 16,           /* of --max-memory: their bytes */
+    MOST_NEEDLES = 1 << 18        /* forms of keys; a usual key has nine */
 };
+#define TOO_MANY_KEYS "clients sent more different keys than are searched for, so the recording ends before the first one too many"
 #define DRAIN_NS (2 * TD_NS_PER_S)
 
 struct passive {
     const struct td_passive_options *opt;
     const volatile sig_atomic_t *stop;
     struct td_redaction redaction;
+    struct td_redact_values values; /* of the headers of -H, and those that captured requests send */
+    struct td_captured_keys *keys;
     struct td_packets *packets;
     struct td_capture *capture;
     struct td_prompt_names *names;
@@ -46,7 +54,8 @@ struct passive {
     struct td_capture_options capture_options;
     char dir[TD_PATH_MAX], model[160];
     int64_t unseen;               /* exchanges that are not there from their first to their last byte */
-    int64_t left_out, no_room;    /* requests beyond --max-exchanges; beyond what is followed, or can be named */
+    struct td_passive_left left;
+    int keys_failed;              /* TD_ELIMIT, TD_ENOMEM: a key could not be learned, so nothing more is kept */
     struct td_error broken;       /* the file is damaged from some packet on */
     int rc;                       /* the first failure of writer or deriver */
     struct td_error *err;
@@ -59,10 +68,24 @@ static bool is_wanted_path(const struct passive *p, const char *method, const ch
     const char *const *only = p->opt->only_paths;
     const size_t n = strcspn(path, "?");
 
+    if (strlen(path) + 1 >= TD_HTTP_MAX_PATH) /* it is cut, maybe within a key */
+        return false;
     for (; *only; only++)
         if (strlen(*only) == n && strncmp(*only, path, n) == 0)
             return true;
     return !p->opt->only_paths[0] && td_allowed_request(p->opt->record->api, method, path, NULL, NULL) == TD_OK;
+}
+
+/* Learn the keys of a request before a byte of its exchange is written. False: it must not be kept. */
+static bool learn_keys(struct passive *p, const char *whole, size_t n)
+{
+    const int rc = p->keys_failed ? TD_OK : td_captured_keys_learn(p->keys, whole, n, NULL);
+
+    p->left.no_head += rc == TD_ETRUNCATED;
+    if (rc && rc != TD_ETRUNCATED)
+        p->keys_failed = rc;
+    p->left.keys += p->keys_failed != TD_OK;
+    return !rc && !p->keys_failed;
 }
 
 static bool wants(void *arg, const char *method, const char *path, const char *whole, size_t n, size_t body,
@@ -71,14 +94,14 @@ static bool wants(void *arg, const char *method, const char *path, const char *w
     struct passive *p = arg;
     const struct td_capture_counts *counts = td_capture_count(p->capture);
 
-    if (!is_wanted_path(p, method, path))
+    if (!learn_keys(p, whole, n) || !is_wanted_path(p, method, path))
         return false;
     if (p->opt->max_exchanges && counts->http.exchanges >= p->opt->max_exchanges) {
-        p->left_out++;
+        p->left.beyond_max++;
         return false;
     }
     if (td_capture_in_flight(p->capture) >= MOST_IN_FLIGHT || td_prompt_names_get(p->names, path, whole, n, body, name)) {
-        p->no_room++;
+        p->left.over_limit++;
         return false;
     }
     return true;
@@ -180,19 +203,38 @@ static int open_fixture(struct passive *p, struct td_error *err)
     return rc ? rc : td_writer_create(p->dir, &wo, &p->writer, err);
 }
 
+/* What is secret: the headers of -H, and from here on what captured requests send. */
+static int open_keys(struct passive *p, struct td_error *err)
+{
+    const size_t most_bytes = (size_t)td_memory_max() / PART_FOR_KEYS;
+    int rc = td_redact_values_init(&p->values, p->redaction.sent, err);
+
+    if (!rc)
+        rc = td_redact_values_open(&p->values, MOST_NEEDLES, most_bytes, err);
+    if (!rc)
+        rc = td_captured_keys_new(&p->redaction, &p->keys, err);
+    if (!rc)
+        td_header_args_hide_values(&p->values);
+    if (rc || !p->opt->file)
+        return rc;
+    return td_captured_keys_read(p->keys, p->opt->file, &p->capture_options.server, p->capture_options.max_held_bytes, p->stop, err);
+}
+
 static int open_all(struct passive *p, struct td_error *err)
 {
     const struct td_record_options *o = p->opt->record;
     int rc;
 
     p->redaction = (struct td_redaction){.headers = o->redact_headers, .sent = o->headers, .shown = o->show_headers,
-                                         .json_paths = o->redact, .no_text = o->no_text};
+                                         .values = &p->values, .json_paths = o->redact, .no_text = o->no_text};
     p->capture_options = (struct td_capture_options){.api = o->api == TD_API_AUTO ? "openai" : td_api_name(o->api),
                                                      .wants = wants, .wants_arg = p, .sink = take_record, .sink_arg = p,
                                                      .max_held_bytes = td_memory_max() / TD_MEMORY_RECORD_PART};
     rc = check_out(o->out, err);
     if (!rc)
         rc = open_packets(p, err);
+    if (!rc)
+        rc = open_keys(p, err);
     if (!rc)
         rc = td_prompt_names_new(&p->redaction, &p->names, err);
     if (!rc)
@@ -207,25 +249,16 @@ static int open_all(struct passive *p, struct td_error *err)
 
 static bool is_over(const struct passive *p, int64_t until_ns)
 {
-    return *p->stop || td_clock_mono_ns() >= until_ns ||
+    return *p->stop || p->keys_failed || td_clock_mono_ns() >= until_ns ||
            (p->opt->max_exchanges && td_capture_count(p->capture)->http.exchanges >= p->opt->max_exchanges &&
             !td_capture_in_flight(p->capture));
-}
-
-/* Each connection takes little, and a capture may have very many. */
-static void look_at_memory(struct passive *p)
-{
-    const int64_t packets = td_capture_count(p->capture)->packets;
-
-    if (packets % LOOK_AT_MEMORY == 0 && td_memory_left() < (uint64_t)td_memory_max() / 8)
-        td_capture_drop_oldest(p->capture);
 }
 
 static void take_packet(struct passive *p, const struct td_packet *packet)
 {
     td_capture_packet(p->capture, td_packets_link(p->packets), packet->t_ns, packet->data, packet->captured,
                       packet->wire);
-    look_at_memory(p);
+    td_capture_look_at_memory(p->capture);
 }
 
 /* The kernel hands packets on in blocks, a tenth of a second late. What came by before the end belongs to
@@ -236,7 +269,7 @@ static void drain(struct passive *p)
     struct td_packet packet;
     int empty = 0, rc = 1;
 
-    while (!p->rc && rc >= 0 && empty < 2 && td_clock_mono_ns() < until_ns) {
+    while (!p->rc && !p->keys_failed && rc >= 0 && empty < 2 && td_clock_mono_ns() < until_ns) {
         rc = td_packets_next(p->packets, &packet, &p->broken);
         empty += rc == 0;
         if (rc > 0 && packet.t_ns <= end_ns)
@@ -262,13 +295,17 @@ static int read_packets(struct passive *p)
         if (rc)
             take_packet(p, &packet);
     }
-    if (live && rc >= 0)
+    if (live && rc >= 0 && !p->keys_failed)
         drain(p);
     if (*p->stop) /* which may have broken off a read */
         td_error_clear(&p->broken);
     td_capture_end(p->capture);
     if (!p->rc)
         p->rc = td_deriver_end(p->deriver, p->err);
+    if (p->keys_failed == TD_ENOMEM && !p->rc)
+        p->rc = td_fail(p->err, TD_ENOMEM, "out of memory for the keys of captured requests");
+    if (p->keys_failed == TD_ELIMIT)
+        td_log(TD_LOG_WARN, "record", "%s; what came before is recorded", TOO_MANY_KEYS);
     if (p->broken.code)
         td_log(TD_LOG_WARN, "record", "%s; what came before is recorded", p->broken.msg);
     return p->rc;
@@ -281,7 +318,7 @@ static void write_plan(struct passive *p)
     const struct td_phase_summary *timed = &p->summary.phase[TD_PHASE_TIMED];
     cJSON *yes = cJSON_CreateTrue();
     char failed[200];
-    const char *causes[2];
+    const char *causes[3];
     int n = 0;
 
     td_planned_write(p->writer, "prompts", (int64_t)td_prompt_names_count(p->names));
@@ -297,6 +334,8 @@ static void write_plan(struct passive *p)
     }
     if (p->broken.code)
         causes[n++] = p->broken.msg;
+    if (p->keys_failed)
+        causes[n++] = TOO_MANY_KEYS;
     if (n) {
         td_writer_fact(p->writer, "plan", "failures_allowed", yes);
         td_planned_causes(p->writer, causes, n);
@@ -321,10 +360,11 @@ static void write_facts(struct passive *p)
 
 static int close_fixture(struct passive *p, int rc, struct td_error *err)
 {
-    const bool partial = p->summary.phase[TD_PHASE_TIMED].failed > 0 || p->broken.code;
+    const bool partial = p->summary.phase[TD_PHASE_TIMED].failed > 0 || p->broken.code || p->keys_failed;
     struct td_error late = {0};
 
-    td_passive_ledger_write(p->writer, td_capture_count(p->capture), td_packets_dropped(p->packets), p->left_out, p->no_room);
+    p->left.dropped = td_packets_dropped(p->packets);
+    td_passive_ledger_write(p->writer, td_capture_count(p->capture), &p->left);
     write_facts(p);
     if (td_writer_close(p->writer, rc ? "interrupted" : partial ? "failures_allowed" : "complete", &late) && !rc)
         rc = td_fail(err, late.code, "%s; what was committed before is in %s ({fixture} repair %s)", late.msg, p->dir,
@@ -335,6 +375,11 @@ static int close_fixture(struct passive *p, int rc, struct td_error *err)
 
 static void release(struct passive *p)
 {
+    if (p->err)
+        td_redact_values_apply(&p->values, p->err->msg, strlen(p->err->msg), true); /* it is printed later */
+    td_header_args_hide_values(NULL);
+    td_captured_keys_free(p->keys);
+    td_redact_values_release(&p->values);
     td_capture_free(p->capture);
     td_deriver_free(p->deriver);
     td_prompt_names_free(p->names);
@@ -347,7 +392,7 @@ static int print_summary(struct passive *p, struct td_error *err)
     if (!td_log_quiet()) {
         td_recording_summary_print(&p->summary, td_prompt_names_count(p->names), NULL, false,
                                    "the traffic alone was recorded", stdout);
-        td_passive_ledger_print(td_capture_count(p->capture), td_packets_dropped(p->packets), p->left_out, p->no_room, stdout);
+        td_passive_ledger_print(td_capture_count(p->capture), &p->left, stdout);
     }
     printf("%s\n", p->dir);
     return td_stream_flush(stdout, "the summary of the recording", err);
@@ -363,6 +408,7 @@ int td_passive_record(const struct td_passive_options *opt, const volatile sig_a
         rc = close_fixture(&p, rc, err);
         if (!rc && !p.summary.phase[TD_PHASE_TIMED].requests) {
             rc = p.broken.code ? td_fail(err, p.broken.code, "%s", p.broken.msg)
+                 : p.keys_failed ? td_fail(err, p.keys_failed, TOO_MANY_KEYS)
                                : td_passive_ledger_explain(td_capture_count(p.capture), opt->server, err);
             td_fs_remove_tree(p.dir, NULL);
         } else if (!rc) {

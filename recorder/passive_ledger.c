@@ -17,10 +17,10 @@ static void count_packets(struct td_writer *w, const struct td_capture_counts *c
             td_writer_count(w, NAMES[i], c->packets_of[i], 0);
 }
 
-void td_passive_ledger_write(struct td_writer *w, const struct td_capture_counts *c, int64_t dropped, int64_t left_out, int64_t no_room)
+void td_passive_ledger_write(struct td_writer *w, const struct td_capture_counts *c, const struct td_passive_left *left)
 {
     const struct { const char *name; int64_t n, bytes; } COUNTS[] = {
-        {"capture.packets.dropped_by_kernel", dropped, 0},
+        {"capture.packets.dropped_by_kernel", left->dropped, 0},
         {"capture.segments.other_server", c->other_segments, 0},
         {"capture.segments.no_connection", c->orphan_segments, 0},
         {"capture.segments.cut", c->cut_segments, c->streams.snapped},
@@ -38,9 +38,11 @@ void td_passive_ledger_write(struct td_writer *w, const struct td_capture_counts
         {"capture.bytes.undecided", 0, c->undecided_bytes},
         {"capture.bytes.skipped", 0, c->http.bytes_skipped},
         {"capture.requests", c->http.requests, 0},
-        {"capture.requests.other", c->http.other_requests - left_out - no_room, c->http.bytes_other},
-        {"capture.requests.left_out", left_out, 0},
-        {"capture.requests.no_room", no_room, 0},
+        {"capture.requests.other", c->http.other_requests - left->beyond_max - left->over_limit - left->no_head - left->keys, c->http.bytes_other},
+        {"capture.requests.left_out", left->beyond_max, 0},
+        {"capture.requests.no_room", left->over_limit, 0},
+        {"capture.requests.no_head", left->no_head, 0},
+        {"capture.requests.keys", left->keys, 0},
         {"capture.exchanges", c->http.exchanges, c->http.bytes_kept},
         {"capture.exchanges.cut", c->http.cut, 0},
     };
@@ -52,7 +54,7 @@ void td_passive_ledger_write(struct td_writer *w, const struct td_capture_counts
             td_writer_count(w, COUNTS[i].name, COUNTS[i].n, COUNTS[i].bytes);
 }
 
-void td_passive_ledger_print(const struct td_capture_counts *c, int64_t dropped, int64_t left_out, int64_t no_room, FILE *to)
+void td_passive_ledger_print(const struct td_capture_counts *c, const struct td_passive_left *left, FILE *to)
 {
     fprintf(to, "capture  %lld packet%s, %lld connection%s, %lld request%s; %lld exchange%s kept\n", (long long)c->packets,
             td_plural(c->packets), (long long)c->connections, td_plural(c->connections), (long long)c->http.requests,
@@ -60,9 +62,9 @@ void td_passive_ledger_print(const struct td_capture_counts *c, int64_t dropped,
     if (c->http.cut)
         fprintf(to, "         %lld of them not whole: they are kept as far as they go, and not judged\n",
                 (long long)c->http.cut);
-    if (dropped)
-        fprintf(to, "         %lld packet%s dropped by the kernel, which had no room for %s\n", (long long)dropped,
-                td_plural(dropped), dropped == 1 ? "it" : "them");
+    if (left->dropped)
+        fprintf(to, "         %lld packet%s dropped by the kernel, which had no room for %s\n", (long long)left->dropped,
+                td_plural(left->dropped), left->dropped == 1 ? "it" : "them");
     if (c->streams.lost)
         fprintf(to, "         %lld bytes of connections are not in the capture\n", (long long)c->streams.lost);
     if (c->cut_segments)
@@ -74,11 +76,14 @@ void td_passive_ledger_print(const struct td_capture_counts *c, int64_t dropped,
     if (c->http.connections_http2)
         fprintf(to, "         %lld connection%s of HTTP/2: capture behind the proxy that speaks HTTP/1.1 to the server\n",
                 (long long)c->http.connections_http2, td_plural(c->http.connections_http2));
-    if (left_out)
-        fprintf(to, "         %lld request%s left out (--max-exchanges)\n", (long long)left_out, td_plural(left_out));
-    if (no_room)
+    if (left->beyond_max)
+        fprintf(to, "         %lld request%s left out (--max-exchanges)\n", (long long)left->beyond_max, td_plural(left->beyond_max));
+    if (left->over_limit)
         fprintf(to, "         %lld request%s left out: there were more at once, or more prompts, than are followed\n",
-                (long long)no_room, td_plural(no_room));
+                (long long)left->over_limit, td_plural(left->over_limit));
+    if (left->no_head)
+        fprintf(to, "         %lld request%s left out: parts of their headers are not in the capture, and keys may stand there\n",
+                (long long)left->no_head, td_plural(left->no_head));
 }
 
 int td_passive_ledger_explain(const struct td_capture_counts *c, const char *server, struct td_error *err)

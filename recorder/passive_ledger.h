@@ -8,13 +8,19 @@
 #include "format/fixture.h"
 #include "wire/capture/capture.h"
 
-/* Count into the fixture's ledger, "capture.packets" and so on (docs/format.md).
- *   dropped  : packets that the kernel had no room for
- *   left_out : requests that were seen whole and not kept (--max-exchanges)
- *   no_room  : the same, for there are more at once, or of other prompts, than are followed */
-void td_passive_ledger_write(struct td_writer *w, const struct td_capture_counts *c, int64_t dropped, int64_t left_out, int64_t no_room);
+/* What the recording itself left out. */
+struct td_passive_left {
+    int64_t dropped;              /* packets that the kernel had no room for */
+    int64_t beyond_max;           /* requests that were seen whole and not kept: --max-exchanges; */
+    int64_t over_limit;           /* there are more at once, or of other prompts, than are followed; */
+    int64_t no_head;              /* their head is not there as a whole, so a secret in it may not be known; */
+    int64_t keys;                 /* a secret of them could not be kept in mind: the recording ended there */
+};
+
+/* Count into the fixture's ledger, "capture.packets" and so on (docs/format.md). */
+void td_passive_ledger_write(struct td_writer *w, const struct td_capture_counts *c, const struct td_passive_left *left);
 /* Say on a few lines what was seen, and what was lost for which cause. */
-void td_passive_ledger_print(const struct td_capture_counts *c, int64_t dropped, int64_t left_out, int64_t no_room, FILE *to);
+void td_passive_ledger_print(const struct td_capture_counts *c, const struct td_passive_left *left, FILE *to);
 /* There was no exchange: say what was there instead, and what to do. TD_EPROTO. */
 int td_passive_ledger_explain(const struct td_capture_counts *c, const char *server, struct td_error *err);
 

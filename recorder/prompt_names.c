@@ -15,7 +15,7 @@
 struct slot { uint64_t hash; int32_t n, n_seen; };
 
 struct td_prompt_names {
-    struct td_redactor *redactor; /* NULL: no rule reaches a body */
+    struct td_redactor *redactor;
     uint32_t stream;
     struct td_buf redacted;
     struct slot *slot;            /* open addressing; n 0: free */
@@ -35,7 +35,7 @@ int td_prompt_names_new(const struct td_redaction *redaction, struct td_prompt_n
     p->slot = calloc(p->n_slots, sizeof *p->slot);
     if (!p->slot)
         rc = td_fail(err, TD_ENOMEM, "out of memory");
-    else if (redaction && (redaction->no_text || (redaction->json_paths && *redaction->json_paths)))
+    else
         rc = td_redactor_new(redaction, &p->redactor, err);
     if (rc)
         td_prompt_names_free(p);
@@ -134,14 +134,11 @@ int td_prompt_names_get(struct td_prompt_names *p, const char *path, const char 
 {
     struct slot *s;
     uint64_t hash;
-    int rc = TD_OK;
+    int rc = redact(p, whole, n);
 
-    if (p->redactor) {
-        rc = redact(p, whole, n);
-        whole = td_buf_str(&p->redacted); /* as long as what it stands for */
-        body = body < p->redacted.len ? body : p->redacted.len;
-        n = p->redacted.len;
-    }
+    whole = td_buf_str(&p->redacted); /* as long as what it stands for */
+    body = body < p->redacted.len ? body : p->redacted.len;
+    n = p->redacted.len;
     if (!rc && p->n * 2 >= p->n_slots)
         rc = grow(p);
     if (rc)

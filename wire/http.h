@@ -9,6 +9,7 @@
 
 #define TD_HTTP_MAX_LINE ((size_t)64 << 10)
 #define TD_HTTP_MAX_HEADERS 2000
+#define TD_HTTP_MAX_PATH 512   /* of a path that is kept, its NUL included */
 #define TD_HTTP_MAX_WHOLE ((int64_t)64 << 20) /* a body that is not streamed, which is parsed as one */
 
 typedef void td_http_body_fn(void *arg, const char *bytes, size_t n);
@@ -23,7 +24,7 @@ struct td_http {
     bool request;                 /* parse a request line instead of a status line */
     bool head;                    /* responses: to HEAD, so without a body; the caller sets it */
     int status;                   /* responses: 0 until known; 1xx but 101 are skipped */
-    char method[24], path[512];   /* requests */
+    char method[24], path[TD_HTTP_MAX_PATH]; /* requests; a longer path is cut */
     char content_type[128], location[256], encoding[32];
     bool chunked;
     int64_t content_length;       /* -1: not given */

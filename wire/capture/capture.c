@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "common/hash.h"
+#include "common/memory.h"
 
-enum { BUCKETS = 1 << 15, NOBODY = -1, FAR = 1 << 27 };
+enum { BUCKETS = 1 << 15, NOBODY = -1, FAR = 1 << 27, LOOK_AT_MEMORY = 4096 /* each so many packets */ };
 
 /* Both ends, the smaller one first, so that both directions have one key. */
 struct key { struct td_endpoint end[2]; };
@@ -332,6 +333,13 @@ void td_capture_drop_oldest(struct td_capture *c)
 
     for (; n && c->oldest; n--, c->counts.dropped++)
         end_connection(c->oldest, false, "no memory was left for its connection (--max-memory)");
+}
+
+/* Each connection takes little, and a capture may have very many. */
+void td_capture_look_at_memory(struct td_capture *c)
+{
+    if (c->counts.packets % LOOK_AT_MEMORY == 0 && td_memory_left() < (uint64_t)td_memory_max() / 8)
+        td_capture_drop_oldest(c);
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */

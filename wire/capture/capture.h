@@ -43,6 +43,8 @@ void td_capture_free(struct td_capture *c);
 void td_capture_packet(struct td_capture *c, int link, int64_t t_ns, const uint8_t *p, size_t captured, size_t wire);
 /* Forget a quarter of the connections, those that were silent longest: memory is short. */
 void td_capture_drop_oldest(struct td_capture *c);
+/* Do so now and then, where memory is short (common/memory.h). Called with every packet. */
+void td_capture_look_at_memory(struct td_capture *c);
 /* The capture ends: what is open is cut. */
 void td_capture_end(struct td_capture *c);
 const struct td_capture_counts *td_capture_count(struct td_capture *c);
