@@ -7,13 +7,12 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "common/json.h"
 #include "common/progress.h"
 #include "wire/allowed_requests.h"
 #include "wire/api_body.h"
 #include "wire/client.h"
-#include "wire/close_note.h"
 #include "wire/open_files.h"
+#include "wire/stream_notes.h"
 
 #define STOPPED "stopped by the user"
 #define TEE_MAX ((size_t)64 << 20) /* bytes copied for the deriver between groups */
@@ -100,29 +99,14 @@ static const char *phase_name(enum td_phase phase)
 
 static void note_open(struct sender *s, uint32_t stream, const struct td_plan_item *it)
 {
+    const struct td_open_note note = {
+        .prompt_id = it->prompt_id, .category = it->category, .phase = phase_name(it->phase),
+        .api = *it->api ? it->api : td_api_name(s->opt->server->kind), .method = it->method, .path = it->path,
+        .repeat = it->repeat, .concurrency = it->concurrency, .grouped = true, .group = it->group, .role = it->role,
+        .scored_from = it->scored_from, .due_ns = it->at_ns >= 0 ? s->start_ns + it->at_ns : 0};
     struct td_buf b = TD_BUF_INIT(1 << 20);
-    struct td_jw w;
 
-    td_jw_init(&w, &b, false);
-    td_jw_obj(&w, NULL);
-    td_jw_obj(&w, "open");
-    td_jw_cstr(&w, "prompt_id", it->prompt_id);
-    td_jw_cstr(&w, "category", it->category);
-    td_jw_i64(&w, "repeat", it->repeat);
-    td_jw_i64(&w, "concurrency", it->concurrency);
-    td_jw_cstr(&w, "phase", phase_name(it->phase));
-    td_jw_cstr(&w, "api", *it->api ? it->api : td_api_name(s->opt->server->kind));
-    td_jw_cstr(&w, "method", it->method);
-    td_jw_cstr(&w, "path", it->path);
-    td_jw_i64(&w, "group", it->group);
-    if (*it->role)
-        td_jw_cstr(&w, "role", it->role);
-    if (it->scored_from)
-        td_jw_i64(&w, "scored_from", it->scored_from);
-    if (it->at_ns >= 0)
-        td_jw_i64(&w, "due_ns", s->start_ns + it->at_ns);
-    td_jw_end(&w);
-    td_jw_end(&w);
+    td_open_note(&b, &note);
     put_note(s, stream, td_clock_mono_ns(), &b);
     td_buf_release(&b);
 }

@@ -7,9 +7,8 @@
 #include <string.h>
 
 #include "common/array.h"
-#include "common/json.h"
-#include "wire/close_note.h"
 #include "wire/http.h"
+#include "wire/stream_notes.h"
 
 #define UNSEEN TD_ERROR_UNSEEN
 
@@ -73,22 +72,12 @@ static void put_note(struct td_conversations *all, uint32_t stream, int64_t t_ns
 static void note_open(struct td_conversations *all, uint32_t stream, int64_t t_ns, const struct td_http *request,
                       const struct td_conversation_name *name)
 {
+    const struct td_open_note note = {.prompt_id = name->prompt_id, .category = "captured", .phase = "timed", .api = all->api,
+                                      .method = request->method, .path = request->path, .repeat = name->repeat,
+                                      .concurrency = all->in_flight};
     struct td_buf b = TD_BUF_INIT(1 << 16);
-    struct td_jw w;
 
-    td_jw_init(&w, &b, false);
-    td_jw_obj(&w, NULL);
-    td_jw_obj(&w, "open");
-    td_jw_cstr(&w, "prompt_id", name->prompt_id);
-    td_jw_cstr(&w, "category", "captured");
-    td_jw_i64(&w, "repeat", name->repeat);
-    td_jw_i64(&w, "concurrency", all->in_flight);
-    td_jw_cstr(&w, "phase", "timed");
-    td_jw_cstr(&w, "api", all->api);
-    td_jw_cstr(&w, "method", request->method);
-    td_jw_cstr(&w, "path", request->path);
-    td_jw_end(&w);
-    td_jw_end(&w);
+    td_open_note(&b, &note);
     put_note(all, stream, t_ns, &b);
 }
 
