@@ -206,7 +206,7 @@ static int read_all(struct td_captured_keys *k, struct td_packets *packets, stru
         td_capture_look_at_memory(capture);
     }
     td_capture_end(capture);
-    return rc == TD_EIO ? td_fail(err, rc, "%s", damaged.msg) : TD_OK; /* the recording says where it is damaged */
+    return rc == TD_EIO && !*stop ? td_fail(err, rc, "%s", damaged.msg) : TD_OK; /* the recording says where it is damaged */
 }
 
 int td_captured_keys_read(struct td_captured_keys *k, const char *file, const struct td_endpoint *server, int64_t max_held_bytes,

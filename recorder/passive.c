@@ -15,6 +15,7 @@
 #include "common/memory.h"
 #include "common/new_folder.h"
 #include "common/number_words.h"
+#include "common/out_of_memory.h"
 #include "common/progress.h"
 #include "common/streams.h"
 #include "format/planned.h"
@@ -93,6 +94,7 @@ static bool wants(void *arg, const char *method, const char *path, const char *w
 {
     struct passive *p = arg;
     const struct td_capture_counts *counts = td_capture_count(p->capture);
+    int rc;
 
     if (!learn_keys(p, whole, n) || !is_wanted_path(p, method, path))
         return false;
@@ -100,11 +102,11 @@ static bool wants(void *arg, const char *method, const char *path, const char *w
         p->left.beyond_max++;
         return false;
     }
-    if (td_capture_in_flight(p->capture) >= MOST_IN_FLIGHT || td_prompt_names_get(p->names, path, whole, n, body, name)) {
-        p->left.over_limit++;
-        return false;
-    }
-    return true;
+    rc = td_capture_in_flight(p->capture) >= MOST_IN_FLIGHT ? TD_ELIMIT : td_prompt_names_get(p->names, path, whole, n, body, name);
+    if (rc == TD_ENOMEM)
+        td_out_of_memory_note();
+    p->left.over_limit += rc != TD_OK;
+    return !rc;
 }
 
 static void take_record(void *arg, const struct td_wire *rec)
@@ -306,7 +308,9 @@ static int read_packets(struct passive *p)
         p->rc = td_fail(p->err, TD_ENOMEM, "out of memory for the keys of captured requests");
     if (p->keys_failed == TD_ELIMIT)
         td_log(TD_LOG_WARN, "record", "%s; what came before is recorded", TOO_MANY_KEYS);
-    if (p->broken.code)
+    if (p->broken.code == TD_EIO && !live && !p->rc)
+        p->rc = td_fail(p->err, TD_EIO, "%s; what came before is in %s", p->broken.msg, p->dir);
+    else if (p->broken.code)
         td_log(TD_LOG_WARN, "record", "%s; what came before is recorded", p->broken.msg);
     return p->rc;
 }

@@ -91,7 +91,7 @@
     X(lstat, EIO, -1, int, (const char *p, struct stat *s), (p, s)) \
     X(chmod, EPERM, -1, int, (const char *p, mode_t m), (p, m)) \
     X(madvise, EINVAL, -1, int, (void *p, size_t n, int advice), (p, n, advice)) \
-    X(fread, EIO, 0, size_t, (void *p, size_t n, size_t m, FILE *f), (p, n, m, f)) \
+    X(fread, EIO, (f->_flags |= _IO_ERR_SEEN, (size_t)0), size_t, (void *p, size_t n, size_t m, FILE *f), (p, n, m, f)) \
     X(readdir, EIO, NULL, struct dirent *, (DIR *d), (d)) \
     X(sem_init, ENOSPC, -1, int, (sem_t *s, int shared, unsigned n), (s, shared, n)) \
     X(pthread_key_create, EAGAIN, EAGAIN, int, (pthread_key_t *key, void (*end)(void *)), (key, end)) \

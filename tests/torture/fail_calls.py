@@ -92,6 +92,19 @@ def two_shards(work):
                        stdin=subprocess.DEVNULL, capture_output=True)
 
 
+def capture(work):
+    """Packets of three connections at once, each segment before the one that it follows, or twice: all exchanges are whole."""
+    sys.path.insert(0, ROOT + '/tests/fakes')
+    import packets
+    rows = []
+    for port in range(40001, 40004):
+        c = packets.Connection(port=port)
+        rows.append(c.open() + sum((c.request('say %d' % i, size=60)[::-1] + c.answer('a%d' % i, size=50, chunked=i & 1)[::-1] for i in range(3)), [])
+                    + c.close())
+    together = [p for some in zip(*rows) for p in some]
+    packets.write(work + '/x.pcap', together + together[-6:])
+
+
 def python_with_numpy():
     for python in ('/usr/bin/python3', sys.executable):
         if not subprocess.run([python, '-c', 'import numpy'], stderr=subprocess.DEVNULL).returncode:
@@ -146,6 +159,7 @@ SCENARIOS = [
     Scenario('gate-child', 'replay-child', 'gate {f} --build {lib}/libtdkernels.so --lanes ops', judges=True),
     Scenario('smoke', 'gate', 'gate --smoke --server {url} --timeout 10', judges=True),
     Scenario('record', 'record', 'record --server {url} -o {w}/out --suite {suite} --repeat 1 --gemms all --timeout 10', writes='out'),
+    Scenario('pcap', 'record', 'record --pcap {w}/x.pcap -o {w}/out', writes='out', prepare=capture),
     *on_a_gpu('torch', 'python3', ROOT + '/tests/fakes/vllm_fake/python --only marlin*', ops_of_torch, {'FAKE_GPU': '1'}),
     *on_a_gpu('cuda', 'replay-child', DATA + 'gptq_like.fatbin', gptq_ops, CUDA), # e2e 061
     *on_a_gpu('ptx', 'replay-child', DATA + 'gptq_ptx.fatbin', gptq_ops, PTX), # 061

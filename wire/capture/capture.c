@@ -7,6 +7,7 @@
 
 #include "common/hash.h"
 #include "common/memory.h"
+#include "common/out_of_memory.h"
 
 enum { BUCKETS = 1 << 15, NOBODY = -1, FAR = 1 << 27, LOOK_AT_MEMORY = 4096 /* each so many packets */ };
 
@@ -146,8 +147,10 @@ static struct connection *add(struct td_capture *c, const struct key *key, bool 
     struct connection *k = calloc(1, sizeof *k), **bucket = bucket_of(c, key);
     int i;
 
-    if (!k)
+    if (!k) {
+        td_out_of_memory_note();
         return NULL;
+    }
     k->conversation = td_conversation_new(&c->all, midway);
     if (!k->conversation) {
         free(k);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/out_of_memory.h"
 #include "wire/http.h"
 #include "wire/stream_notes.h"
 
@@ -166,6 +167,7 @@ static void end_request(struct td_conversation *c, int64_t t_ns, const char *spo
     struct td_conversation_name name = {"", 0};
 
     if (!p) {
+        td_out_of_memory_note();
         all->counts.bytes_skipped += (int64_t)c->whole.len;
         forget_request(c);
         close_all(c, t_ns, UNSEEN, "no memory was left for its connection");
@@ -264,10 +266,14 @@ static bool begin_request(struct td_conversation *c, const struct td_chunk *k)
 static bool hold_piece(struct td_conversation *c, int64_t t_ns, const uint8_t *data, size_t n)
 {
     const int64_t more = (int64_t)(n + sizeof *c->piece);
+    int rc;
 
-    if (c->all->held_bytes + more > c->all->max_held_bytes ||
-        td_array_grow(&c->piece, c->n_pieces, &c->cap_pieces, sizeof *c->piece, 1 << 20) ||
-        td_buf_add(&c->whole, data, n))
+    if (c->all->held_bytes + more > c->all->max_held_bytes)
+        return false;
+    rc = td_array_grow(&c->piece, c->n_pieces, &c->cap_pieces, sizeof *c->piece, 1 << 20);
+    if (rc == TD_ENOMEM)
+        td_out_of_memory_note();
+    if (rc || td_buf_add(&c->whole, data, n))
         return false;
     c->piece[c->n_pieces++] = (struct piece){t_ns, n};
     c->all->held_bytes += more;
@@ -407,6 +413,8 @@ struct td_conversation *td_conversation_new(struct td_conversations *all, bool m
     if (c) {
         c->all = all;
         c->client_lost = c->lost = midway;
+    } else {
+        td_out_of_memory_note();
     }
     return c;
 }

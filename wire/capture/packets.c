@@ -72,7 +72,8 @@ int td_packets_open_file(const char *path, struct td_packets **out, struct td_er
     if (!rc)
         p->pcap = pcap_fopen_offline_with_tstamp_precision(file, PCAP_TSTAMP_PRECISION_NANO, why);
     if (!rc && !p->pcap)
-        rc = td_fail(err, TD_EPROTO, "%s: %s; --pcap reads what tcpdump -w and dumpcap write", p->name, why);
+        rc = ferror(file) ? td_fail(err, TD_EIO, "%s: %s", p->name, why)
+                          : td_fail(err, TD_EPROTO, "%s: %s; --pcap reads what tcpdump -w and dumpcap write", p->name, why);
     if (!rc)
         return finish_open(p, out, err);
     if (file && !standard)
@@ -180,7 +181,7 @@ int td_packets_next(struct td_packets *p, struct td_packet *out, struct td_error
     }
     if (got == 0 || got == PCAP_ERROR_BREAK)
         return 0;
-    return td_fail(err, TD_EPROTO, "%s: %s", p->name, pcap_geterr(p->pcap));
+    return td_fail(err, p->live || ferror(pcap_file(p->pcap)) ? TD_EIO : TD_EPROTO, "%s: %s", p->name, pcap_geterr(p->pcap));
 }
 
 int td_packets_link(const struct td_packets *p)

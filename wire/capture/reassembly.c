@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/out_of_memory.h"
+
 /* A segment that waits for those before it; [seq, seq + wire_len), of which len bytes are here. */
 struct td_held {
     struct td_held *next;
@@ -127,6 +129,7 @@ static void hold(struct td_reassembly *r, const struct td_segment *s, const stru
         counts->differing += differ(*at, s);
     h = malloc(sizeof *h + s->len);
     if (!h) {
+        td_out_of_memory_note();
         counts->no_room += s->len; /* its bytes become a gap, like any that never came */
         return;
     }
