@@ -1,7 +1,7 @@
 # bench.py - interleaved measurements of the tap (run.sh calls it): medians of ratios, 95 % bootstrap intervals.
 # usage: bench.py WORK ROUNDS TAP SERVER ARGUMENTS...     SERVER and its arguments: a function of servers.py
 # SPDX-License-Identifier: Apache-2.0
-import hashlib, itertools, json, os, random, statistics, subprocess, sys, time
+import hashlib, itertools, json, os, random, signal, statistics, subprocess, sys, time
 
 import servers
 
@@ -9,6 +9,7 @@ work, rounds, tap, kind, arguments = sys.argv[1], int(sys.argv[2]), sys.argv[3],
 # No round begins later than this after the server's start. At least one round is run.
 seconds = float(os.environ.get("BENCH_SECONDS", "inf"))
 random.seed(1)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))     # by way of `finally`: no server stays
 SAMPLE = "sample (--gemms auto)"
 MODES = {"asleep": "off", "asleep again": "off", SAMPLE: "auto", "everything": "all"}
 if kind == "vllm_gpu":  # asleep: not subscribed

@@ -49,6 +49,7 @@ static const struct { const char *seen, *name; } counted[TAP_COUNTS] = {
     [TAP_TWINS] = {NULL, "twins.made"},
     [TAP_RESTS] = {NULL, "watch.rests"},
     [TAP_RESTED_MS] = {NULL, "watch.rested_ms"},
+    [TAP_SPENT_US] = {NULL, "start.tap_us"},
 };
 
 #define MOST_SHOWN ((int64_t)1 << 40) /* of one change: sums of it do not overflow */

@@ -24,6 +24,8 @@
  *   launches.graphs_no_twin  graphs of which no twin can be made
  *   twins.made               twins of graphs; the bytes of the GPU that they count for
  *   watch.rests, .rested_ms  how often, and how long, nothing was watched
+ *   start.tap_us             microseconds that the tap worked in the server's threads before the arm, where
+ *                            operators are registered, weights repacked, graphs captured
  *   flight.kept              dumps of the flight recorder
  * processes
  *   links.lost               a connected process ended

@@ -6,6 +6,7 @@
 #include "recorder/tap/core/tap_front.h"
 #include "recorder/tap/core/tap_plan.h"
 #include "recorder/tap/core/tap_ring_slot.h"
+#include "recorder/tap/core/tap_spent.h"
 #include "recorder/tap/core/tap_time.h"
 
 static uint32_t last_generation;
@@ -58,6 +59,7 @@ const char *tap_arm(const struct tap_msg *m)
     atomic_store(&tap_plan.shared->why_asleep, TAP_ASLEEP_ASKED);
     atomic_store(&tap_plan.shared->armed, last_generation);
     atomic_store(&tap_generation, last_generation);
+    atomic_store(&tap_plan.shared->counts[TAP_SPENT_US].n, tap_spent_us());
     tap_fronts_set_awake(true);
     return tap_fronts_start();
 }

@@ -29,7 +29,7 @@
 #include "common/desc/weight_fingerprint.h"
 
 #define TAP_MAGIC 0x50415444u /* "DTAP" */
-#define TAP_VERSION 18u       /* both sides must be equal */
+#define TAP_VERSION 19u       /* both sides must be equal */
 #define TAP_PAGE 4096u
 #define TAP_MAX_RINGS 64u
 #define TAP_MIN_RING_BYTES (64u << 10)
@@ -158,6 +158,7 @@ enum tap_count {
     TAP_TWINS,                     /* of graphs that were made; bytes: what they count for */
     TAP_RESTS,                     /* pauses between windows of the sample: nothing was watched, */
     TAP_RESTED_MS,                 /* and the ms of all of them */
+    TAP_SPENT_US,                  /* in the server's threads before the arm (tap_spent.h), in us */
     TAP_COUNTS
 };
 struct tap_counter { _Atomic uint64_t n, bytes; };

@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "recorder/tap/core/tap_real.h"
+#include "recorder/tap/core/tap_spent.h"
 #include "recorder/tap/cuda/cuda_twins.h"
 
 #define NOT_FOUND 500                 /* cudaErrorSymbolNotFound */
@@ -50,21 +51,33 @@ static void *find(struct tap_symbol *s, const void *caller)
     return real;
 }
 
+/* Calls of a server's start are timed; a server may change its graphs before each launch. */
+static bool is_rare(enum tap_cuda_graph_call call)
+{
+    return call <= TAP_CUDA_CLONE || call == TAP_CUDA_GRAPH_GONE;
+}
+
 static void before(enum tap_cuda_graph_call call, word first, word second)
 {
     void *const words[] = {(void *)first, (void *)second};
+    const int64_t begun = is_rare(call) ? tap_spent_begin() : 0;
     int e = errno;
 
     tap_cuda_follow_before(call, words);
+    if (begun)
+        tap_spent_end(begun);
     errno = e;
 }
 
 static void after(enum tap_cuda_graph_call call, word first, word second, bool ok)
 {
     void *const words[] = {(void *)first, (void *)second};
+    const int64_t begun = is_rare(call) ? tap_spent_begin() : 0;
     int e = errno;
 
     tap_cuda_follow_after(call, words, ok);
+    if (begun)
+        tap_spent_end(begun);
     errno = e;
 }
 
@@ -170,10 +183,12 @@ static unsigned long long flags_in(word params)
 
 static void instantiated(word exec, word graph, unsigned long long flags)
 {
+    const int64_t begun = tap_spent_begin();
     int e = errno;
 
     if (exec)
         tap_cuda_twins_instantiated(*(void *const *)exec, (void *)graph, flags);
+    tap_spent_end(begun);
     errno = e;
 }
 

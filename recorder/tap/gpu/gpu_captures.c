@@ -2,6 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "recorder/tap/gpu/gpu_captures.h"
 
+#include "recorder/tap/core/tap_spent.h"
+
 _Atomic uint32_t tap_gpu_captures;
 static const struct tap_gpu_capture_follower *_Atomic follower;
 
@@ -15,7 +17,15 @@ bool tap_gpu_capture_begins(struct tap_gpu_capture_mark *mark, void *stream)
     const struct tap_gpu_capture_follower *f =
         atomic_load_explicit(&follower, memory_order_acquire);
 
-    return f && f->begins(mark, stream);
+    int64_t begun;
+    bool is;
+
+    if (!f)
+        return false;
+    begun = tap_spent_begin();
+    is = f->begins(mark, stream);
+    tap_spent_end(begun);
+    return is;
 }
 
 void tap_gpu_capture_ends(const struct tap_gpu_capture_mark *mark, const struct tap_gpu_launch *l,
@@ -24,6 +34,11 @@ void tap_gpu_capture_ends(const struct tap_gpu_capture_mark *mark, const struct 
     const struct tap_gpu_capture_follower *f =
         atomic_load_explicit(&follower, memory_order_acquire);
 
-    if (f)
-        f->ends(mark, l, k, w);
+    int64_t begun;
+
+    if (!f)
+        return;
+    begun = tap_spent_begin();
+    f->ends(mark, l, k, w);
+    tap_spent_end(begun);
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "recorder/tap/core/tap.h"
+#include "recorder/tap/core/tap_spent.h"
 #include "recorder/tap/gpu/gpu_captured_w.h"
 #include "recorder/tap/gpu/gpu_gate.h"
 #include "recorder/tap/gpu/gpu_inner.h"
@@ -245,13 +246,17 @@ static void call_repack(struct tap_torch_operator *o, const struct tap_torch_mea
                         td_torch_value *stack, uint64_t n_args, uint64_t n_results)
 {
     struct td_weight_fingerprint *p __attribute__((cleanup(drop_sample))) = NULL;
+    int64_t begun = tap_spent_begin();
     int e = errno;
 
     p = tap_torch_repack_sample(o, m, stack);
+    tap_spent_end(begun);
     errno = e;
     o->real(stack, n_args, n_results);
     e = errno;
+    begun = tap_spent_begin();
     tap_torch_repack_keep(p, stack[0]);
+    tap_spent_end(begun);
     p = NULL;
     errno = e;
 }

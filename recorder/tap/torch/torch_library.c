@@ -16,6 +16,7 @@
 
 #include "recorder/tap/core/tap_front.h"
 #include "recorder/tap/core/tap.h"
+#include "recorder/tap/core/tap_spent.h"
 #include "recorder/tap/torch/tap_torch_tensor.h"
 #include "recorder/tap/torch/torch_library.h"
 #include "recorder/tap/torch/torch_trampolines.h"
@@ -213,10 +214,12 @@ int32_t aoti_torch_library_init_impl(const char *ns, const char *key, const char
 /* Remember a definition that torch took. */
 static void define(td_torch_library library, const char *schema)
 {
+    const int64_t begun = tap_spent_begin();
     struct library l;
 
     if (schema && find_library(library, &l))
         tap_torch_define(l.ns, schema);
+    tap_spent_end(begun);
 }
 
 int32_t aoti_torch_library_def(td_torch_library library, const char *schema)
@@ -255,7 +258,7 @@ static bool is_device_key(const char *key)
 
 /* What torch is to call: a trampoline, or the function itself. A trampoline comes by here where one
  * of torch's functions calls another one. */
-static td_torch_boxed *stand_before(td_torch_library library, const char *name, td_torch_boxed *fn)
+static td_torch_boxed *implement(td_torch_library library, const char *name, td_torch_boxed *fn)
 {
     struct library l;
     int place;
@@ -264,6 +267,15 @@ static td_torch_boxed *stand_before(td_torch_library library, const char *name, 
         return fn;
     place = tap_torch_implement(l.ns, l.key, name, fn);
     return place < 0 ? fn : tap_torch_trampoline((unsigned)place);
+}
+
+static td_torch_boxed *stand_before(td_torch_library library, const char *name, td_torch_boxed *fn)
+{
+    const int64_t begun = tap_spent_begin();
+    td_torch_boxed *called = implement(library, name, fn);
+
+    tap_spent_end(begun);
+    return called;
 }
 
 int32_t aoti_torch_library_impl(td_torch_library library, const char *name, td_torch_boxed *fn)

@@ -8,8 +8,19 @@ large_model() {
         "$PYTHON" "$HERE/random_gptq.py" "$WORK/model-large" --hidden 4096 --ffn 14336 --layers "${LAYERS:-8}" --same-layers
 }
 
+# PAIRS=0: only how long the tap worked in the server's threads until it was armed
 stage_start() {
     large_model || { wrong "start: no model"; return; }
+    local begun=$SECONDS
+    TAP=1 serve start model-large ${EAGER---enforce-eager} || { end_server; return; }
+    say "start: with the tap listens after $((SECONDS - begun)) s"
+    rm -rf "$WORK/start"
+    "$BIN/record" --server "127.0.0.1:$PORT" -o "$WORK/start" --suite quick --repeat 1 -n 4 --gemms auto >"$WORK/start.record.txt" 2>&1 || wrong "start: record: exit $?"
+    end_server
+    "$PYTHON" -c 'import json, sys
+us = json.load(open(sys.argv[1]))["ledger"]["start.tap_us"]["n"]
+print(f"start: the tap worked {us / 1000:.1f} ms in the threads of the server before it was armed")' "$WORK/start/manifest.json" 2>&1 | tee -a "$WORK/table.txt"
+    [ "${PAIRS:-3}" != 0 ] || return
     vllm model-large "$PORT" ${EAGER---enforce-eager}
     # shellcheck disable=SC2046 # a word each
     "$PYTHON" "$HERE/server_start.py" "${PAIRS:-3}" "$PORT" "$WORK/start.server.log" $("$BIN/record" --tap-env | sed "s/^export //; s/'//g") \

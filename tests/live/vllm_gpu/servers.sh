@@ -51,6 +51,11 @@ record_server() { # NAME MODEL OPTIONS OF vllm...
 # sets server
 serve() {
     local name=$1 i
+    server=
+    if (exec 3<>"/dev/tcp/127.0.0.1/$PORT") 2>/dev/null; then
+        wrong "$name: another server listens on port $PORT"
+        return 1
+    fi
     vllm "$2" "$PORT" "${@:3}"
     (
         [ -z "${TAP:-}" ] || eval "$("$BIN/record" --tap-env)"
@@ -68,6 +73,7 @@ serve() {
 }
 
 end_server() {
+    [ -n "${server:-}" ] || return 0
     kill "$server" 2>/dev/null
     wait "$server" 2>/dev/null
     kill -KILL -- "-$server" 2>/dev/null

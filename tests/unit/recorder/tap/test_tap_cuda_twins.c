@@ -52,6 +52,7 @@ static void an_arm_begins_with_twins_of_what_ran(void **state)
     check_ops(&b, TWIN_LAYERS, 4, 3);
     assert_int_equal(ledger(&b, "ops.dropped.graph"), 0);
     assert_int_equal(ledger(&b, "twins.made"), 1);
+    assert_true(ledger(&b, "start.tap_us") > 0);
     bench_close(&b);
     assert_int_equal(cudaGraphExecDestroy(exec), 0);
 }
