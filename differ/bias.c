@@ -309,7 +309,7 @@ static bool is_finer(const struct run *r, const struct td_bias_part *part, struc
     for (i = 0; i < part->n && swapped; i++) {
         const struct td_slice_op *op = &r->g.ops[part->first + i];
 
-        swapped[i] = (struct td_slice_op){op->op, op->now, op->old, op->input, false};
+        swapped[i] = (struct td_slice_op){op->op, op->now, op->old, NULL, op->input, false};
     }
     if (swapped)
         td_slice_coarse(swapped, part->n, r->policy->coarse, r->policy->coarse_floor, out);
@@ -402,7 +402,8 @@ void td_bias_words(const struct td_bias_finding *f, char *out, size_t n)
 
     td_slice_words(&f->test.slice, slice, sizeof slice);
     if (f->test.measure == TD_SLICE_COARSE)
-        snprintf(out, n, "%s: rms error %.3g times the baseline's [%.3g, %.3g]", slice, f->test.est, f->lo, f->hi);
+        snprintf(out, n, "%s: rms error %.3g times %s [%.3g, %.3g]", slice, f->test.est,
+                 f->test.beside_halves ? "that of right sums in halves" : "the baseline's", f->lo, f->hi);
     else
         snprintf(out, n, "%s: %+.3g%s [%+.3g, %+.3g]", slice, f->test.est * of,
                  f->test.measure == TD_SLICE_SLOPE ? " %" : " roundings", f->lo * of, f->hi * of);

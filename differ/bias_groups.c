@@ -56,8 +56,10 @@ static bool has_slices(struct td_judged_op *op, struct td_slice_op *out)
         base->slices->rows != op->candidate.slices->rows ||
         base->slices->cols != op->candidate.slices->cols)
         return false;
-    *out = (struct td_slice_op){op, base->slices, op->candidate.slices,
+    *out = (struct td_slice_op){op, base->slices, op->candidate.slices, NULL,
                                 op->origin ? op->origin->input : op->input, false};
+    if (op->halves.slices && op->halves.slices->rows == base->slices->rows && op->halves.slices->cols == base->slices->cols)
+        out->halves = op->halves.slices;
     return true;
 }
 

@@ -225,6 +225,7 @@ static void read_errors(struct td_judged_ops *set, const cJSON *j, struct td_jud
     read_op_error(set, td_json_get(j, "recorded"), &x->recorded);
     read_op_error(set, td_json_get(j, "baseline"), &x->baseline);
     read_op_error(set, td_json_get(j, "candidate"), &x->candidate);
+    read_op_error(set, td_json_get(j, "halves"), &x->halves);
     if (cJSON_IsObject(td_json_get(j, "over")) && (x->over = malloc(sizeof *x->over)))
         td_op_over_read(td_json_get(j, "over"), x->candidate.score, x->over);
     td_judged_slices_read(set, j, x);

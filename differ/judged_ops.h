@@ -87,6 +87,8 @@ struct td_judged_op {
     bool never_ran;                     /* it failed, crashed or hung before its kernel ran */
     double judge_floor, format_cost;    /* NaN: not given */
     struct td_op_error recorded, baseline, candidate;
+    struct td_op_error halves;          /* of right sums in halves, where the candidate or the baseline build declares
+                                           such sums, and what it is compared with has none; else absent */
     int64_t equal, total;               /* elements equal to the recorded output; total 0: only a
                                            digest was recorded */
     bool without_reference;

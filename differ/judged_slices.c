@@ -26,7 +26,8 @@ void td_judged_slices_free(struct td_judged_op *op)
     free(op->recorded.slices);
     free(op->baseline.slices);
     free(op->candidate.slices);
-    op->recorded.slices = op->baseline.slices = op->candidate.slices = NULL;
+    free(op->halves.slices);
+    op->recorded.slices = op->baseline.slices = op->candidate.slices = op->halves.slices = NULL;
 }
 
 bool td_judged_slices_kept(const struct td_judged_op *op, int thinned)
@@ -56,6 +57,7 @@ void td_judged_slices_read(struct td_judged_ops *set, const cJSON *judge, struct
     read_side(td_json_get(judge, "recorded"), &op->recorded);
     read_side(td_json_get(judge, "baseline"), &op->baseline);
     read_side(td_json_get(judge, "candidate"), &op->candidate);
+    read_side(td_json_get(judge, "halves"), &op->halves);
     set->n_slices += op->candidate.slices != NULL;
     if (set->n_slices > TD_JUDGED_SLICES_MAX)
         thin_out(set);

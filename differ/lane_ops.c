@@ -37,6 +37,15 @@ static const struct td_judged_op *first_broken(const struct td_judged_ops *s)
     return NULL;
 }
 
+static void note_halves(const struct td_numerics *n, struct td_lane *lane)
+{
+    if (n->halves)
+        td_lane_note(lane, TD_NOT_JUDGED,
+                     "a kernel of %zu op%s keeps its sums in halves, as it declares, and what it is compared with does "
+                     "not: right sums in halves (error %.3g at the worst) stand beside it",
+                     n->halves, td_plural((int64_t)n->halves), n->halves_score);
+}
+
 static void note_runs(const struct td_numerics *n, struct td_lane *lane)
 {
     const struct td_judged_group *g = n->vary_as_baseline_first;
@@ -205,6 +214,7 @@ void td_numerics_judge(const struct td_numerics *n, const struct td_judged_ops *
                      n->bit_equal, n->with_total, td_plural((int64_t)n->with_total),
                      td_is((int64_t)n->bit_equal));
     note_bias_tests(&n->bias, lane);
+    note_halves(n, lane);
     note_runs(n, lane);
     note_format(n, lane);
     note_compared(n, lane);

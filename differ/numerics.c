@@ -86,6 +86,8 @@ static int make_groups(const struct td_judged_ops *a, const struct td_judged_ops
                                                         .old_of = {NAN, NAN, NAN},
                                                         .old_rms = NAN,
                                                         .old_rel = NAN,
+                                                        .halves_score = NAN,
+                                                        .halves_of = {NAN, NAN, NAN},
                                                         .recorded_score = NAN,
                                                         .recorded_of = {NAN, NAN, NAN},
                                                         .new_score = NAN,
@@ -119,6 +121,15 @@ static void add_recorded(struct td_judged_group *g, const struct td_op_error *e)
     for (int i = 0; i < TD_RMS_PARTS; i++)
         g->recorded_of[i] = fmax(g->recorded_of[i], td_op_rms(e, i));
     g->recorded_score = fmax(g->recorded_score, e->score);
+}
+
+static void add_halves(struct td_judged_group *g, const struct td_op_error *e)
+{
+    if (!finite_error(e))
+        return;
+    for (int i = 0; i < TD_RMS_PARTS; i++)
+        g->halves_of[i] = fmax(g->halves_of[i], td_op_rms(e, i));
+    g->halves_score = fmax(g->halves_score, e->score);
 }
 
 static void add_runs(struct td_kernel_runs *r, const struct td_judged_op *op)
@@ -166,10 +177,10 @@ static bool baseline_is_bad(const struct td_judged_op *op, const struct td_judge
 
     if (!b->present || !finite_error(&op->recorded) || strcmp(recorded, baseline) != 0)
         return false;
-    if (!finite_error(b) || b->score > fmax(floor, policy->factor * g->recorded_score))
+    if (!finite_error(b) || b->score > fmax(floor, policy->factor * fmax(g->recorded_score, g->halves_score)))
         return true;
     for (i = 0; i < TD_RMS_PARTS; i++)
-        if (td_op_rms(b, i) > fmax(floor_rms, policy->factor * g->recorded_of[i]))
+        if (td_op_rms(b, i) > fmax(floor_rms, policy->factor * fmax(g->recorded_of[i], g->halves_of[i])))
             return true;
     return false;
 }
@@ -331,6 +342,7 @@ int td_numerics_measure(struct td_judged_ops *candidate, const struct td_judged_
 
             add_baseline(g, td_op_baseline(&candidate->op[i]));
             add_recorded(g, &candidate->op[i].recorded);
+            add_halves(g, &candidate->op[i].halves);
         }
     count_runs(candidate, n);
     for (i = 0; i < candidate->n; i++)
@@ -353,6 +365,10 @@ int td_numerics_measure(struct td_judged_ops *candidate, const struct td_judged_
             continue;
         if (td_op_varies_as_baseline(op, g) && !n->vary_as_baseline++)
             n->vary_as_baseline_first = g;
+        if (finite_error(&op->halves)) {
+            n->halves++;
+            n->halves_score = fmax(n->halves_score, op->halves.score);
+        }
         if (td_op_varies_newly(op, g) && op->result == TD_RESULT_OK) {
             n->vary_newly++;
             n->vary_newly_spread = fmax(n->vary_newly_spread, op->candidate.spread);

@@ -24,6 +24,7 @@ struct td_numerics {
     size_t vary_newly;       /* ops that td_op_varies_newly() and are not bad by that; how far apart their runs
                                 are at the worst, in roundings */
     double vary_newly_spread;
+    size_t halves; double halves_score; /* ops beside which right sums in halves stand; the worst error of these */
     size_t format_changed, format_undecided, format_accepted; /* the last two: of the first */
     /* Ops without a reference are not in the figures above, unless they crashed, hung, or gave
      * NaN where a number is due. */

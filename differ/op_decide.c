@@ -362,10 +362,10 @@ void td_op_decide(struct td_judged_op *op, const struct td_judged_group *group,
     op->limit = floor;
     op->limit_rms = floor_rms;
     if (group->baselines) /* fmax ignores NaN: a group without a finite baseline keeps the floor */
-        op->limit = fmax(floor, policy->factor * group->old_score);
+        op->limit = fmax(floor, policy->factor * fmax(group->old_score, group->halves_score));
     for (i = 0; i < TD_RMS_PARTS; i++) {
         op->limit_of[i] =
-            group->baselines ? fmax(floor_rms, policy->factor * group->old_of[i]) : floor_rms;
+            group->baselines ? fmax(floor_rms, policy->factor * fmax(group->old_of[i], group->halves_of[i])) : floor_rms;
         op->limit_rms = fmax(op->limit_rms, op->limit_of[i]);
     }
     if (base)

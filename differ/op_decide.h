@@ -28,6 +28,7 @@ struct td_judged_group {
     size_t baselines;                   /* judged ops whose baseline error is known */
     double old_score, old_rms, old_rel; /* the baseline's worst errors; NaN: not known */
     double old_of[TD_RMS_PARTS];        /* the same as old_rms, for each part */
+    double halves_score, halves_of[TD_RMS_PARTS]; /* worst errors of right sums in halves; NaN: there are none */
     double recorded_score, recorded_of[TD_RMS_PARTS]; /* worst errors of the recorded outputs; NaN:
                                          not known */
     double new_score, new_rms, new_rel; /* the candidate's worst errors; Inf: NaN, Inf or a crash */

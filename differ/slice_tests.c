@@ -354,6 +354,16 @@ size_t td_slice_tests(const struct td_slice_op *ops, size_t n, double min_blocks
 
 /* ---- coarseness ------------------------------------------------------------------------------ */
 
+/* The squared error that the candidate is compared with: the baseline's, or that of right sums in halves. */
+static double coarseness_before(const struct td_slice_op *op, bool *halves)
+{
+    const double old = (double)op->old->sum[TD_SUM_EE][0],
+                 in_halves = op->halves ? (double)op->halves->sum[TD_SUM_EE][0] : 0;
+
+    *halves = *halves || in_halves > old;
+    return fmax(old, in_halves);
+}
+
 void td_slice_coarse(const struct td_slice_op *ops, size_t n, double limit, double floor,
                      struct td_slice_test *out)
 {
@@ -365,7 +375,7 @@ void td_slice_coarse(const struct td_slice_op *ops, size_t n, double limit, doub
         double old = 0, now = 0, of = 0, ratio;
 
         for (end = i; end < n && ops[end].input == ops[i].input; end++) {
-            old += (double)ops[end].old->sum[TD_SUM_EE][0];
+            old += coarseness_before(&ops[end], &out->beside_halves);
             now += (double)ops[end].now->sum[TD_SUM_EE][0];
             of += (double)ops[end].now->rows * (double)ops[end].now->cols;
         }

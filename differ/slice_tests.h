@@ -28,6 +28,7 @@ enum td_slice_measure { TD_SLICE_SLOPE, TD_SLICE_MEAN, TD_SLICE_COARSE };
 struct td_slice_op {
     struct td_judged_op *op;
     const struct td_slices *old, *now;
+    const struct td_slices *halves; /* of right sums in halves, beside which coarseness is judged; NULL: there are none */
     uint64_t input;
     bool odd;
 };
@@ -46,6 +47,7 @@ struct td_slice_test {
     double est, error, dof, p;
     double old_size, now_size;
     double share;                /* of all elements, that are in the slice */
+    bool beside_halves;          /* coarse: some ratio is to right sums in halves, not to the baseline */
     size_t blocks;               /* ops, those with equal inputs counted once */
 };
 

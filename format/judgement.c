@@ -376,7 +376,7 @@ int td_judgement_check(const struct td_op *op, struct td_error *err)
                                     (long long)op->op)
                           : TD_OK;
     if ((rc = check_side(&k, j, "recorded")) || (rc = check_side(&k, j, "baseline")) ||
-        (rc = check_side(&k, j, "candidate")) || (rc = check_over(&k, j)) || (rc = check_limits(&k, j)) ||
+        (rc = check_side(&k, j, "candidate")) || (rc = check_side(&k, j, "halves")) || (rc = check_over(&k, j)) || (rc = check_limits(&k, j)) ||
         (rc = check_reference(&k, j)) || (rc = check_compared(&k, j)))
         return rc;
     k.where = "";

@@ -3,6 +3,7 @@
 #include "replayer/build_process.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -482,6 +483,7 @@ static int run_once(struct td_build_process *r, const struct td_op_call *op, int
     snprintf(res->reason, sizeof res->reason, "%.479s", m.text);
     memcpy(res->rounding, m.rounding, sizeof res->rounding);
     res->varies = m.flags & TD_PROTO_VARIES;
+    res->half_sums = m.iterations <= INT_MAX / 2 ? (int)m.iterations : 0;
     if (m.repeats > (uint32_t)repeats)
         return td_fail(err, TD_EPROTO, "%s: the child says it ran %u of %d repeats", r->opt.name, m.repeats, repeats);
     if (m.repeats)

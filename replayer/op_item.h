@@ -45,6 +45,8 @@ struct td_op_item {
     struct td_judge_limits limits;
     struct td_judge_result e_candidate, e_baseline, e_recorded; /* against R1 */
     bool judged_candidate, judged_baseline, judged_recorded;
+    struct td_judge_result e_halves;  /* of right sums in halves (judge_halves.h) */
+    int halves;                       /* products that these add before they round; 0: there is no e_halves */
     struct td_judge_place place;      /* of the candidate's errors; limit 0: it is under its limit */
     double format_cost;               /* of the candidate's rounding */
     double largest_a, largest_sum;    /* td_op_variety_find_largest() */

@@ -14,6 +14,7 @@
 #include "common/memory.h"
 #include "kernels/ops/op_kinds.h"
 #include "kernels/ops/product_share.h"
+#include "replayer/judge_halves.h"
 #include "replayer/judge_order.h"
 #include "replayer/op_compare.h"
 #include "replayer/op_judge_json.h"
@@ -123,6 +124,8 @@ static int judge_item(struct td_op_item *it, const struct td_op_ref *const ref[N
     }
     if (!rc && it->candidate.repeats && ref[CANDIDATE])
         rc = judge_candidate(it, ref[CANDIDATE], err);
+    if (!rc && it->judged_candidate)
+        rc = td_judge_halves(it, ref[CANDIDATE], err);
     keep_slices_of_products(it);
     return rc;
 }
@@ -422,6 +425,7 @@ static void take_back(struct td_op_item *it, struct before *was)
     memset(&it->e_baseline, 0, sizeof it->e_baseline);
     memset(&it->e_recorded, 0, sizeof it->e_recorded);
     it->judged_candidate = it->judged_baseline = it->judged_recorded = false;
+    it->halves = 0;
     memset(&it->place, 0, sizeof it->place);
     it->equal = -1;
     it->by_gpu = 0;

@@ -92,6 +92,12 @@ cJSON *td_op_judge_json(struct td_op_item *it)
         j, "baseline",
         side_json(it->judged_baseline, &it->e_baseline, it->has_baseline ? &it->baseline : NULL));
     cJSON_AddItemToObject(j, "candidate", side_json(it->judged_candidate, &it->e_candidate, &it->candidate));
+    if (it->judged_candidate && it->halves) {
+        cJSON *e = td_judge_result_json(&it->e_halves, NULL);
+
+        cJSON_AddNumberToObject(e, "block", it->halves);
+        cJSON_AddItemToObject(j, "halves", e);
+    }
     if (it->judged_candidate && it->place.limit > 0)
         cJSON_AddItemToObject(j, "over", td_judge_place_json(&it->place));
     if (it->has_baseline && it->baseline.status != TD_RUN_OK) {

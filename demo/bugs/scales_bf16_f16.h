@@ -1,6 +1,6 @@
 /* scales_bf16_f16.h - scales are read with the 8 significant bits of a bf16, and sums are rounded as in
- * unordered_f16.h. SPDX-License-Identifier: Apache-2.0 */
-#include "demo/bugs/unordered_f16.h"
+ * honest_halves.h. SPDX-License-Identifier: Apache-2.0 */
+#include "demo/bugs/honest_halves.h"
 #define STEP_SCALE(x, s) __extension__({ \
     vf scales_ = (s); \
     for (unsigned lane_ = 0; lane_ < WIDTH; lane_++) { \

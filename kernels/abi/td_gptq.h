@@ -56,6 +56,11 @@ int td_gptq_gemm(const struct td_gptq_gemm_args *args);
 /* One sentence about the build ("tdkernels 0.1 avx2"), static storage. Informational: it never decides a verdict. */
 const char *td_kernels_build(void);
 
+/* How this build keeps its sums: 0, in float32; else in halves, into which it adds so many products at a time (the
+ * products of such a block are summed in float32, then rounded to half). May be missing: 0. A declaration: an error
+ * that sums in halves explain is then right (docs/verdicts.md), and no other is. */
+int td_kernels_half_sums(void);
+
 /* The row map of the step (one forward pass over a batch of rows) that starts now: which request owns which
  * rows of every A until the next call. td_step does nothing; it exists so that a tap can link calls to
  * requests. One call per step, from the thread that then calls td_gptq_gemm. Rows of `spans` are in order

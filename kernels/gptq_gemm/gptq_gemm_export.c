@@ -41,6 +41,15 @@ const char *td_kernels_build(void)
     return build;
 }
 
+#ifndef TD_HALF_SUMS
+#define TD_HALF_SUMS 0
+#endif
+
+int td_kernels_half_sums(void)
+{
+    return TD_HALF_SUMS;
+}
+
 /* Empty on purpose, and never inlined, because a tap stands in its place. */
 __attribute__((noinline)) void td_step(const struct td_step_args *args)
 {

@@ -2,6 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/ops/gemm_ref.h"
 
+#include <stdlib.h>
+
 #include "kernels/ops/op_check.h"
 #include "kernels/ops/product_share.h"
 #include "model/ggml_blocks.h"
@@ -62,4 +64,26 @@ int td_gemm_ref(const struct td_gemm *x, struct td_op_ref *ref, struct td_error 
     }
     td_gemm_ref_finish(x, ref);
     return 0;
+}
+
+int td_gemm_block_sums(const struct td_gemm *x, const struct td_k_blocks *b, td_block_sums_fn *tell, void *ctx, struct td_error *err)
+{
+    double *sums = malloc(((size_t)x->m * (size_t)x->n + 1) * sizeof *sums);
+    int rc = sums ? TD_OK : td_fail(err, TD_ENOMEM, "gemm: out of memory for sums of a part of K");
+
+    for (int64_t i = 0; i < td_k_blocks_count(b, x->k) && !rc; i++) {
+        struct td_gemm part = *x;
+        int64_t first;
+
+        part.k = td_k_block_at(b, x->k, i, &first);
+        part.a = place(x->a, x->a_dtype, x->lda, 0, first);
+        part.w = place(x->w, x->w_dtype, x->ldw, 0, first);
+        if ((rc = td_product_columns(&(struct td_product){.m = x->m, .n = x->n, .k = part.k, .row = read_row, .weights = read_weights,
+                                                          .ctx = &part, .r0 = sums}, 0, x->n)))
+            td_fail(err, rc, "gemm: out of memory for sums of a part of K");
+        else
+            tell(ctx, first, part.k, sums);
+    }
+    free(sums);
+    return rc;
 }

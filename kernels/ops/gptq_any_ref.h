@@ -4,6 +4,7 @@
 #define TD_KERNELS_OPS_GPTQ_ANY_REF_H
 
 #include "kernels/ops/gptq_gemm_op.h"
+#include "kernels/ops/k_blocks.h"
 
 /* Row i of A, [k], as stored and as the op's rounding leaves it. `rounded` may be `stored`: then
  * nothing is rounded. A row that holds NaN or Inf becomes NaN throughout when it is rounded. */
@@ -24,5 +25,8 @@ int td_gptq_op_ref(const struct td_gptq_op *x, struct td_op_ref *ref, struct td_
 /* Its two ends, for who computes the sums r0, r1 and mag elsewhere: memory for them; then the bias. */
 int td_gptq_op_ref_new(const struct td_gptq_op *x, struct td_op_ref *ref, struct td_error *err);
 void td_gptq_op_ref_finish(const struct td_gptq_op *x, struct td_op_ref *ref);
+
+/* Tell the sums of each block along K (block_sums.h). */
+int td_gptq_op_block_sums(const struct td_gptq_op *x, const struct td_k_blocks *b, td_block_sums_fn *tell, void *ctx, struct td_error *err);
 
 #endif

@@ -19,13 +19,14 @@ struct form {
     struct td_gptq_row_scale *row;  /* [m]; NULL: rows are not rounded */
     float *scale;                   /* [groups, n] */
     int32_t *zero;                  /* [groups, n], with zero_offset */
+    int64_t k_from;                 /* the row of W that counts as the first: of a product of a part of K */
 };
 
 static void read_row(const void *ctx, int64_t i, int64_t k0, int64_t kn, double *stored, double *rounded)
 {
     const struct form *f = ctx;
 
-    td_ggml_split_row(f->x->dtype, (const char *)f->x->a + (size_t)(i * f->x->lda + k0) * td_dtype_size(f->x->dtype), kn, stored, NULL);
+    td_ggml_split_row(f->x->dtype, (const char *)f->x->a + (size_t)(i * f->x->lda + f->k_from + k0) * td_dtype_size(f->x->dtype), kn, stored, NULL);
     if (rounded)
         td_gptq_op_round_row(&f->row[i], stored, kn, rounded);
 }
@@ -57,7 +58,7 @@ INLINE void weight_strip(const struct form *f, const struct td_product_part *p, 
     const uint32_t mask = (1u << bits) - 1;
 
     for (int64_t j = 0; j < p->kn; j++, w += STRIP) {
-        const int64_t k = p->k0 + j, g = group_of(x, k) * x->n + n0;
+        const int64_t k = f->k_from + p->k0 + j, g = group_of(x, k) * x->n + n0;
         const uint32_t *q = x->qweight + k / pack * x->n + n0;
         const int32_t *zero = f->zero + g;
         const float *scale = f->scale + g;
@@ -113,7 +114,7 @@ static void round_weights(const struct form *f, const struct td_product_part *p,
 
     for (int64_t j = 0; j < p->kn; j++)
         for (int64_t i = 0; i < p->cols; i++) {
-            const int64_t k = p->k0 + j, n = p->n0 + i, g = group_of(x, k) * x->n + n;
+            const int64_t k = f->k_from + p->k0 + j, n = p->n0 + i, g = group_of(x, k) * x->n + n;
             const int q = (int)(x->qweight[k / pack * x->n + n] >> (x->bits * (int)(k % pack)) & mask);
 
             w[TD_PRODUCT_AT(p->kn, j, i)] = td_gptq_op_round_weight(x->rounding, q, f->zero[g], (double)f->scale[g]);
@@ -186,5 +187,27 @@ int td_gptq_op_ref(const struct td_gptq_op *x, struct td_op_ref *ref, struct td_
         td_op_ref_release(ref);
     else
         td_gptq_op_ref_finish(x, ref);
+    return rc;
+}
+
+int td_gptq_op_block_sums(const struct td_gptq_op *x, const struct td_k_blocks *b, td_block_sums_fn *tell, void *ctx, struct td_error *err)
+{
+    struct form f = {0};
+    double *sums = malloc(((size_t)x->m * (size_t)x->n + 1) * sizeof *sums);
+    int rc = sums ? make_form(x, &f, err) : td_fail(err, TD_ENOMEM, "gptq_gemm: out of memory for sums of a part of K");
+
+    for (int64_t i = 0; i < td_k_blocks_count(b, x->k) && !rc; i++) {
+        const int64_t kn = td_k_block_at(b, x->k, i, &f.k_from);
+        const struct td_product p = {.m = x->m, .n = x->n, .k = kn, .row = read_row, .weights = read_weights, .ctx = &f, .r0 = sums};
+
+        if ((rc = td_product_columns(&p, 0, x->n)))
+            td_fail(err, rc, "gptq_gemm: out of memory for sums of a part of K");
+        else
+            tell(ctx, f.k_from, kn, sums);
+    }
+    free(f.scale);
+    free(f.zero);
+    free(f.row);
+    free(sums);
     return rc;
 }

@@ -249,6 +249,13 @@ static bool gpu_varies(const void *state, const void *prepared)
     return p->kind->varies && p->kind->varies(p);
 }
 
+/* The kernels of vLLM's q_gemm.cu that add to C round their sum to half after BLOCK_KN_SIZE rows of W, and add it in
+ * halves. */
+static int gpu_half_sums(const void *state, const void *prepared)
+{
+    return gpu_varies(state, prepared) ? 128 : 0;
+}
+
 static int gpu_run(void *state, void *prepared, struct td_error *err)
 {
     struct td_gpu_state *s = state;
@@ -376,7 +383,7 @@ static void gpu_condition(void *state, char *out, size_t size)
 #define THE_REST                                                                                   \
     .supports = gpu_supports, .prepare = gpu_prepare, .run = gpu_run, .fetch = gpu_fetch,          \
     .release = gpu_release, .close = gpu_close, .words = gpu_words, .refill = gpu_refill,          \
-    .time = gpu_time, .varies = gpu_varies, .is_dead = gpu_is_dead, .renew = gpu_renew,            \
+    .time = gpu_time, .varies = gpu_varies, .half_sums = gpu_half_sums, .is_dead = gpu_is_dead, .renew = gpu_renew,            \
     .rounding = gpu_rounding, .condition = gpu_condition
 const struct td_provider td_provider_cuda = {.name = "cuda", .open = cuda_open, THE_REST};
 const struct td_provider td_provider_hip = {.name = "hip", .open = hip_open, THE_REST};

@@ -83,6 +83,19 @@ static const char *lib_words(void *state)
     return words();
 }
 
+static int lib_half_sums(const void *state, const void *prepared)
+{
+    const struct lib_state *s = state;
+    void *symbol = dlsym(s->handle, "td_kernels_half_sums");
+    int (*half_sums)(void);
+
+    (void)prepared;
+    if (!symbol)
+        return 0;
+    memcpy(&half_sums, &symbol, sizeof half_sums);
+    return half_sums();
+}
+
 static void lib_close(void *state)
 {
     struct lib_state *s = state;
@@ -101,4 +114,5 @@ const struct td_provider td_provider_lib = {.name = "lib",
                                             .release = td_provider_free_prepared,
                                             .close = lib_close,
                                             .words = lib_words,
+                                            .half_sums = lib_half_sums,
                                             .rounding = td_provider_rounding_none};

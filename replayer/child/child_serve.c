@@ -227,6 +227,7 @@ static void report_nature(struct child *c, const void *prepared, struct td_proto
     snprintf(m->rounding, sizeof m->rounding, "%s", r ? r : "");
     if (c->provider->varies && c->provider->varies(c->state, prepared))
         m->flags |= TD_PROTO_VARIES;
+    m->iterations = (uint32_t)(c->provider->half_sums ? c->provider->half_sums(c->state, prepared) : 0);
 }
 
 static void serve_run(struct child *c, struct td_proto_msg *m)
@@ -235,7 +236,7 @@ static void serve_run(struct child *c, struct td_proto_msg *m)
     uint32_t want = m->repeats;
     void *prepared = NULL;
 
-    m->repeats = 0;
+    m->repeats = m->iterations = 0;
     m->rounding[0] = '\0';
     if (want > TD_PROTO_MAX_REPEATS || load_arena_op(c, want, m->flags & TD_PROTO_GUARD, m->size, &err)) {
         set_answer(m, TD_PROTO_FAILED, err.code ? err.msg : "too many repeats");

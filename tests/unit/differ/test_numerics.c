@@ -58,6 +58,8 @@ static void start(struct world *w)
     w->lane.asked = w->lane.by_name = true;
 }
 
+static const char *halves; /* of the ops that are added: right sums in halves, as JSON; NULL: none */
+
 /* Add op number `op` to both sides; judge NULL: not replayed. Through the real reader. */
 static void add(struct world *w, int64_t op, int64_t m, const char *status, const char *recorded, const char *baseline,
                 const char *candidate, int64_t equal)
@@ -79,8 +81,8 @@ static void add(struct world *w, int64_t op, int64_t m, const char *status, cons
     if (status) {
         snprintf(json, sizeof json,
                  "{\"status\":\"%s\",\"reason\":\"because\",\"limits\":{\"floor\":4},\"recorded\":%s,\"baseline\":%s,\"candidate\":%s,"
-                 "\"equal\":%lld,\"total\":2048}", status, recorded ? recorded : "null", baseline ? baseline : "null",
-                 candidate ? candidate : "null", (long long)equal);
+                 "\"equal\":%lld,\"total\":2048%s%s}", status, recorded ? recorded : "null", baseline ? baseline : "null",
+                 candidate ? candidate : "null", (long long)equal, halves ? ",\"halves\":" : "", halves ? halves : "");
         r.judge = td_json_parse(json, strlen(json), NULL);
         assert_non_null(r.judge);
         r.origin = td_json_parse("{\"fixture\":\"fx\",\"op\":0}", 23, NULL);
@@ -226,6 +228,29 @@ static void test_runs_lie_no_further_apart_than_the_limit(void **state)
     /* beside a baseline that varies itself, and is rough */
     assert_int_equal(one("ok", HALVES("3", 38, 1.8), NULL, APART("150", "30"), NULL), TD_PASS);
     assert_int_equal(one("ok", HALVES("3", 38, 1.8), NULL, APART("153", "30"), "explain 152"), TD_REGRESSED);
+}
+
+/* A kernel that declares sums in halves, beside one that adds in float32. */
+static void test_declared_halves_raise_the_limits(void **state)
+{
+    struct world w;
+
+    (void)state;
+    assert_int_equal(one("ok", REC, NULL, HALVES("1", 120, 5), "error 120, element limit 4"), TD_REGRESSED);
+    halves = HALVES("1", 38, 1.8);
+    assert_int_equal(one("ok", REC, NULL, HALVES("1", 120, 5), NULL), TD_PASS);
+    assert_int_equal(one("ok", REC, NULL, HALVES("1", 153, 5), "element limit 152"), TD_REGRESSED);
+    assert_int_equal(one("ok", REC, NULL, HALVES("1", 120, 8), "row 0: rms error 8, rms limit 7.2"), TD_REGRESSED);
+    /* a baseline build that declares them is not bad beside the recorded output either */
+    assert_int_equal(one("ok", REC, HALVES("1", 41, 2), REC, NULL), TD_PASS);
+    start(&w);
+    add(&w, 0, 1, "ok", REC, NULL, HALVES("1", 120, 5), 100);
+    assert_int_equal(finish(&w), TD_PASS);
+    assert_int_equal(w.n.halves, 1);
+    assert_true(w.n.halves_score == 38);
+    stop(&w);
+    halves = NULL;
+    assert_int_equal(one("ok", REC, HALVES("1", 41, 2), REC, NULL), TD_INCONCLUSIVE);
 }
 
 static void test_a_new_order_is_told(void **state)
@@ -541,6 +566,7 @@ int main(void)
         cmocka_unit_test(test_stability),
         cmocka_unit_test(test_stability_is_of_the_kernel),
         cmocka_unit_test(test_runs_lie_no_further_apart_than_the_limit),
+        cmocka_unit_test(test_declared_halves_raise_the_limits),
         cmocka_unit_test(test_a_new_order_is_told),
         cmocka_unit_test(test_groups_counts_and_coverage),
         cmocka_unit_test(test_ops_are_joined_on_their_origin_alone),

@@ -134,9 +134,36 @@ static void tests_match_scipy(void **state)
     assert_true(lines == 28);
 }
 
+/* Beside a baseline in float32 a candidate that adds in halves is coarse; beside right sums in halves it is not. */
+static void coarseness_is_beside_right_halves_where_they_stand(void **state)
+{
+    static const double small[4] = {0.5, -0.5, 0.5, -0.5}, large[4] = {20, -21, 19, -20}, larger[4] = {60, -61, 59, -60}, x[4] = {1, 2, 3, 4};
+    struct td_slices old, now, halves, bug;
+    struct td_slice_op op[8];
+    struct td_slice_test t;
+
+    (void)state;
+    sum(small, x, 1, 4, &old);
+    sum(large, x, 1, 4, &now);
+    sum(large, x, 1, 4, &halves);
+    sum(larger, x, 1, 4, &bug);
+    for (size_t i = 0; i < 8; i++)
+        op[i] = (struct td_slice_op){.old = &old, .now = &now, .input = i};
+    td_slice_coarse(op, 8, 1.25, 1, &t);
+    assert_true(t.est > 19 && t.p == 0 && !t.beside_halves);
+    for (size_t i = 0; i < 8; i++)
+        op[i].halves = &halves;
+    td_slice_coarse(op, 8, 1.25, 1, &t);
+    assert_true(fabs(t.est - 1) < 0.01 && t.p == 1 && t.beside_halves);
+    for (size_t i = 0; i < 8; i++)
+        op[i].now = &bug;
+    td_slice_coarse(op, 8, 1.25, 1, &t);
+    assert_true(fabs(t.est - 3) < 0.05 && t.p == 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(tests_match_scipy)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(tests_match_scipy), cmocka_unit_test(coarseness_is_beside_right_halves_where_they_stand)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,63 @@
+/* judge_halves.c - judge what a right kernel would give that keeps its sums in halves.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "replayer/judge_halves.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "kernels/adapters/adapters.h"
+#include "kernels/ops/dot_f32.h"
+#include "kernels/ops/half_sums.h"
+
+/* Does the kernel that was recorded keep its sums in halves? */
+static bool recorded_in_halves(const struct td_op_item *it)
+{
+    return td_gpu_kernel_adds(it->call.symbol, it->call.layout, td_op_attr(&it->call, "bits", 4), td_judge_rows(&it->call.out));
+}
+
+/* The block of the sums that have to be explained: of the candidate beside the baseline, or of the baseline beside
+ * what was recorded. 0: none have. */
+static int wanted_block(const struct td_op_item *it)
+{
+    const int baseline = it->has_baseline ? it->baseline.half_sums : 0;
+
+    if (it->candidate.half_sums && !(it->has_baseline ? baseline > 0 : recorded_in_halves(it)))
+        return it->candidate.half_sums;
+    return baseline && !recorded_in_halves(it) ? baseline : 0;
+}
+
+/* The output of such a kernel, in the memory image that the op's output has. */
+static void round_output(const struct td_op_ref *ref, const struct td_tensor *out, const double *loss, void *image)
+{
+    for (int64_t i = 0; i < ref->rows; i++)
+        for (int64_t j = 0; j < ref->cols; j++)
+            td_store_f32(out->dtype, image, td_judge_offset(out, i, j), (float)(ref->r1[i * ref->cols + j] + loss[i * ref->cols + j]));
+}
+
+int td_judge_halves(struct td_op_item *it, const struct td_op_ref *ref, struct td_error *err)
+{
+    const struct td_tensor *out = &it->call.out;
+    const int block = wanted_block(it);
+    struct td_error why = {0, ""};
+    double *loss;
+    void *image;
+    int rc;
+
+    it->halves = 0;
+    if (!block || td_judge_check_image(ref, out, NULL))
+        return TD_OK;
+    loss = calloc((size_t)(ref->rows * ref->cols) + 1, sizeof *loss);
+    image = calloc(1, out->size_bytes + 1);
+    rc = loss && image ? td_half_sums_loss(&it->call, block, loss, &why) : TD_ENOMEM;
+    if (!rc) {
+        const void *const images[1] = {image};
+
+        round_output(ref, out, loss, image);
+        rc = td_judge_output(ref, out, images, 1, &it->limits, &it->e_halves, &why);
+    }
+    if (!rc && isfinite(it->e_halves.score))
+        it->halves = block;
+    free(loss);
+    free(image);
+    return rc == TD_ENOMEM ? td_fail(err, TD_ENOMEM, "out of memory for sums in halves") : TD_OK;
+}
