@@ -319,7 +319,7 @@ static bool is_scored(const struct td_exchange *x, const struct td_planned *p)
 static bool has_outcome(const struct td_exchange *x, const struct td_planned *p)
 {
     (void)p;
-    return td_scores_role(x) && td_scores_outcome(x) != TD_SCORED_REFUSED;
+    return td_scores_role(x) && td_scores_outcome(x) != TD_SCORED_REFUSED && !td_exchange_unseen(x);
 }
 
 void td_count_scores(const struct td_comparison *c, const struct td_side *side,

@@ -233,12 +233,6 @@ static int check_work(const struct td_groups *out, struct td_error *err)
     return TD_OK;
 }
 
-/* A passive recording lost a part of it, which says nothing about the server. */
-static bool was_not_seen(const struct td_exchange *x)
-{
-    return x->error_kind && strcmp(x->error_kind, TD_ERROR_UNSEEN) == 0;
-}
-
 int td_align_exchanges(const struct td_side *sides, size_t n_sides, struct td_groups *out,
                        struct td_error *err)
 {
@@ -260,7 +254,7 @@ int td_align_exchanges(const struct td_side *sides, size_t n_sides, struct td_gr
 
             out->candidate_reached |= sides[i].role == TD_NEW &&
                                       (!x->error_kind || strcmp(x->error_kind, "connect") != 0);
-            if (x->phase != TD_PHASE_WARMUP && !td_send_was_stopped(x) && !was_not_seen(x))
+            if (x->phase != TD_PHASE_WARMUP && !td_send_was_stopped(x) && !td_exchange_unseen(x))
                 out->xrefs[n++] = (struct td_xref){x, sides[i].role, sides[i].round, td_side_masks(&sides[i], x)};
         }
     qsort(out->xrefs, n, sizeof *out->xrefs, by_prompt);

@@ -180,7 +180,10 @@ void td_rescore_judge(const struct td_rescore *r, const struct td_policy *policy
                             "--server HOST:PORT asks it)",
                             r->base_texts);
     else if (!r->n && r->n_refused)
-        td_lane_no_evidence(lane, "the candidate does not score texts, as the baseline did: %.200s",
+        td_lane_no_evidence(lane,
+                            td_exchange_unseen(r->refused)
+                                ? "no recorded answer could be scored: %.200s"
+                                : "the candidate does not score texts, as the baseline did: %.200s",
                             r->refused->error ? r->refused->error
                                               : "prompt_logprobs was accepted, but not answered");
     else if (!r->n && !r->n_nan && !r->n_failed)

@@ -186,11 +186,12 @@ static void add_noise(struct td_rescore *r, const struct scoring *s, const struc
 
 static void count_failure(enum td_scored o, const struct td_exchange *x, struct td_rescore *r)
 {
-    const struct td_exchange **first = o == TD_SCORED_NAN       ? &r->nan
-                                       : o == TD_SCORED_REFUSED ? &r->refused
-                                                                : &r->failed;
+    const bool absent = o == TD_SCORED_REFUSED || o == TD_SCORED_UNSEEN;
+    const struct td_exchange **first = o == TD_SCORED_NAN ? &r->nan
+                                       : absent           ? &r->refused
+                                                          : &r->failed;
 
-    *(o == TD_SCORED_NAN ? &r->n_nan : o == TD_SCORED_REFUSED ? &r->n_refused : &r->n_failed) += 1;
+    *(o == TD_SCORED_NAN ? &r->n_nan : absent ? &r->n_refused : &r->n_failed) += 1;
     if (!*first)
         *first = x;
 }

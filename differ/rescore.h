@@ -57,7 +57,8 @@ struct td_rescore {
     size_t not_finite;           /* positions where the baseline has a logprob, and the candidate
                                     NaN, -9999 or nothing */
     struct td_rescore_place first_not_finite;
-    const struct td_exchange *nan, *failed, *refused; /* the first of each outcome; NULL: none */
+    const struct td_exchange *nan, *failed, *refused; /* the first of each outcome; NULL: none;
+                                    refused: or TD_SCORED_UNSEEN */
     size_t n_nan, n_failed, n_refused;
     struct td_rescore_unscored *unscored; size_t n_unscored; /* by prompt id */
     size_t missing;              /* texts of the baseline that the candidate did not score */

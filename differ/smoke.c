@@ -71,6 +71,7 @@ static bool answer_is_sound(struct answer *a, struct td_smoke *s)
     td_collapse_check(x, NULL, &a->found);
     if (x->error) {
         s->errors++;
+        s->unseen += td_exchange_unseen(x);
         note_first(s, x, x->error);
         return false;
     }
@@ -358,6 +359,9 @@ static void check_scoring(const struct td_exchange *xs, size_t n_xs, struct td_s
         const enum td_scored outcome = outcome_of(&xs[i]);
 
         asked += td_scores_role(&xs[i]);
+        s->unseen += outcome == TD_SCORED_UNSEEN;
+        if (outcome == TD_SCORED_UNSEEN)
+            note_first(s, &xs[i], xs[i].error);
         if (outcome != TD_SCORED_FAILED && outcome != TD_SCORED_NAN)
             continue;
         failed++;
@@ -407,6 +411,17 @@ static void measure_speed(const struct answer *all, size_t n, struct td_smoke *s
     free(rate);
 }
 
+/* Is there an answer that is not sound, and the server's? */
+static bool any_unsound(const struct answer *all, size_t n)
+{
+    size_t i;
+
+    for (i = 0; i < n; i++)
+        if (!all[i].sound && !td_exchange_unseen(all[i].x))
+            return true;
+    return false;
+}
+
 void td_smoke_check(const struct td_exchange *xs, size_t n_xs, int64_t vocab, struct td_smoke *s)
 {
     struct answer *all;
@@ -429,6 +444,8 @@ void td_smoke_check(const struct td_exchange *xs, size_t n_xs, int64_t vocab, st
         measure_speed(all, n, s);
     }
     if (s->prompts == 0 || !s->reached)
+        s->verdict = TD_BROKEN;
+    else if (s->verdict == TD_PASS && s->unseen && !any_unsound(all, n))
         s->verdict = TD_BROKEN;
     else if (s->ok < s->prompts)
         s->verdict = TD_REGRESSED;

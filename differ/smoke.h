@@ -29,9 +29,12 @@ struct td_smoke {
                                          did not; NaN: it forked, the gap is not known */
     double said_apart;                /* mean distance of a token's logprob, said and scored;
                                          NaN: not scored */
+    size_t unseen;                    /* answers and scorings that say nothing of the server
+                                         (td_exchange_unseen) */
     bool reached;                     /* some request, warm-ups included, could connect */
     double ttft_p50_ns, tokens_per_s; /* medians; NaN: not measured */
-    enum td_verdict verdict;          /* PASS, REGRESSED; BROKEN: nothing was answered at all */
+    enum td_verdict verdict;          /* PASS, REGRESSED; BROKEN: nothing was answered at
+                                         all, or what is wrong is not the server's */
     char first[300];                  /* the first thing that is wrong */
 };
 

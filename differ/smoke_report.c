@@ -127,6 +127,18 @@ static void write_report(struct td_jw *w, const struct td_smoke *s, const struct
     td_buf_release(&line);
 }
 
+/* A recording that this machine could not make says nothing of the server. */
+static void check_state(const struct td_side *side, struct td_smoke *s)
+{
+    const cJSON *m = td_fixture_manifest(side->fx);
+    char words[TD_STATE_WORDS];
+
+    if (strcmp(td_json_get_str(m, "state", ""), "failed") != 0)
+        return;
+    s->verdict = TD_BROKEN;
+    snprintf(s->first, sizeof s->first, "%.280s", td_fixture_state_words(m, words));
+}
+
 /* A recording that was stopped holds fewer answers than were planned: that those are sound says
  * nothing of the others. */
 static void check_plan(const struct td_side *side, struct td_smoke *s)
@@ -170,6 +182,7 @@ cJSON *td_judge_smoke(const char *recording)
         return broken_smoke(recording, &err);
     td_smoke_check(side.xs, side.n_xs, vocab_of(&side), &s);
     check_plan(&side, &s);
+    check_state(&side, &s);
     td_jw_init(&w, &text, false);
     write_report(&w, &s, &side, recording);
     if (!text.failed)

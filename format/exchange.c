@@ -17,6 +17,11 @@ static const char *const KNOWN[] = {"stream", "prompt_id", "category", "repeat",
     "top", "top_k", "token_text", "text", "text_base64", "finish_reason", "usage", "t_sent_ns", "t_first_byte_ns", "t_end_ns",
     "events", "scores", "scores_top", "scored_from", NULL};
 
+bool td_exchange_unseen(const struct td_exchange *x)
+{
+    return x->error_kind && !strcmp(x->error_kind, TD_ERROR_UNSEEN);
+}
+
 void td_exchange_release(struct td_exchange *x)
 {
     int32_t i;

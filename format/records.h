@@ -49,8 +49,8 @@ struct td_alt { int32_t id; float logprob; };               /* id -1: not known,
  * all floats; NaN stays. */
 float td_logprob_of(double v);
 
-/* error_kind of an exchange that a passive recording did not see from its first to its last byte: it says
- * nothing about the server, and is not judged. */
+/* error_kind of an exchange that a passive recording did not see from its first to its last byte, or for which
+ * this machine lacked memory, sockets or the like: it says nothing about the server, and is not judged. */
 #define TD_ERROR_UNSEEN "unseen"
 
 struct td_usage { int64_t prompt_tokens, completion_tokens; };  /* -1: not reported */
@@ -88,6 +88,7 @@ struct td_exchange {
     int32_t scored_from;                         /* prompt_ids from here on are a recorded answer; 0: no such request */
     cJSON *extra;                 /* members of the JSON line that no field above holds; NULL: none */
 };
+bool td_exchange_unseen(const struct td_exchange *x);       /* TD_ERROR_UNSEEN? */
 void td_exchange_release(struct td_exchange *x);      /* frees what the fields hold */
 int td_exchange_write(const struct td_exchange *x, struct td_buf *out);                 /* one JSON line without "\n" */
 int td_exchange_read(const cJSON *line, struct td_exchange *out, struct td_error *err); /* out is overwritten */

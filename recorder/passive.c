@@ -129,7 +129,7 @@ static int take_exchange(void *arg, struct td_exchange *x, struct td_error *err)
         return td_fail(err, rc, "the fixture cannot be written");
     td_writer_redact_error(p->writer, x);
     td_recording_summary_add(&p->summary, x);
-    if (x->error_kind && strcmp(x->error_kind, TD_ERROR_UNSEEN) == 0)
+    if (td_exchange_unseen(x))
         p->unseen++;
     else if (x->prompt_id) /* else there was no memory for it, which is said at the end */
         td_prompt_names_seen(p->names, x->prompt_id);

@@ -92,7 +92,7 @@ static void check_phase(const struct td_recording *r, enum td_phase phase, const
 
 static void check_scores(const struct td_recording *r, struct td_recording_state *s)
 {
-    const int64_t failed = r->scores.count[TD_SCORED_FAILED],
+    const int64_t failed = r->scores.count[TD_SCORED_FAILED] + r->scores.count[TD_SCORED_UNSEEN],
                   sent = r->scores.count[TD_SCORED] + r->scores.count[TD_SCORED_NAN] + failed;
 
     if (failed)

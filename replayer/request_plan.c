@@ -186,7 +186,7 @@ static int make_copies(const struct td_exchange *xs, size_t n, enum td_phase pha
 
             if (x.phase != phase || lap * have + x.repeat >= want)
                 continue;
-            if ((!x.request && x.error) || (x.error_kind && !strcmp(x.error_kind, TD_ERROR_UNSEEN))) {
+            if ((!x.request && x.error) || td_exchange_unseen(&x)) {
                 counts->never_sent++;
                 continue;
             }

@@ -252,7 +252,9 @@ void td_answer_read(struct td_answer *a, const char *data, size_t n, int64_t t_n
     a->bad_utf8 |= !is_utf8(data, n);
     ev = td_json_parse(data, n, &err);
     a->shaped = false;
-    if (!ev) {
+    if (!ev && err.code == TD_ENOMEM) {
+        td_answer_fail(a, TD_ERROR_UNSEEN, "this machine is out of memory for the answer");
+    } else if (!ev) {
         a->bad_events++;
         td_answer_fail(a, "parse", "%s after %zu tokens is no JSON: %s", streamed ? "an event" : "the answer", a->n_tokens,
                        n ? err.msg : "it is empty");

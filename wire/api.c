@@ -363,7 +363,9 @@ int td_api_probe(const struct td_api_options *opt, struct td_api_server *out, st
 
 static bool is_breakdown(const struct td_exchange *x)
 {
-    return x->error_kind && (!strcmp(x->error_kind, "http") ? x->http_status >= 500 : strcmp(x->error_kind, "parse") != 0);
+    if (!x->error_kind || !strcmp(x->error_kind, "parse") || td_exchange_unseen(x))
+        return false;
+    return strcmp(x->error_kind, "http") != 0 || x->http_status >= 500;
 }
 
 /* Does the error name vLLM's engine process? */

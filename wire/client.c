@@ -36,7 +36,9 @@ struct transfer {
     bool streamed;            /* Content-Type: text/event-stream */
     int64_t head_bytes, body_bytes; /* received, framing included */
     char refused[160];        /* why this answer is read no further; "": it is */
+    bool unwatched;           /* refused because this machine cannot watch the socket */
     int no_socket;            /* errno of socket() */
+    unsigned no_memory;       /* td_curl_no_memory() before the request */
     struct transfer *prev, *next;
     char why[CURL_ERROR_SIZE];
 };
@@ -181,8 +183,8 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
 
 /* ---- libcurl <-> epoll --------------------------------------------------------------------------------------------- */
 
-/* epoll does not take the socket, so no byte would ever be noticed. finish_refused() ends the
- * transfer, for libcurl must not be called from its callback. */
+/* epoll does not take the socket, so no byte would ever be noticed. finish_all_refused() ends
+ * the transfer, for libcurl must not be called from its callback. */
 static void note_unwatched(CURL *easy, int why)
 {
     struct transfer *t = NULL;
@@ -190,6 +192,7 @@ static void note_unwatched(CURL *easy, int why)
     curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&t);
     if (!t || *t->refused) /* NULL: libcurl's own, to close a connection */
         return;
+    t->unwatched = true;
     snprintf(t->refused, sizeof t->refused, "this machine cannot watch one more socket (epoll): %s",
              strerror(why));
     t->client->any_refused = true;
@@ -333,6 +336,13 @@ static void set_transfer(struct transfer *t, const struct td_client_request *req
     }
 }
 
+/* Did libcurl lack memory since this request began? Whose allocation failed is not known, so that no
+ * failure since then is the server's. */
+static bool lacked_memory(const struct transfer *t)
+{
+    return td_curl_no_memory() != t->no_memory;
+}
+
 int td_client_start(struct td_client *c, const struct td_client_request *req, struct td_error *err)
 {
     struct transfer *t;
@@ -344,6 +354,7 @@ int td_client_start(struct td_client *c, const struct td_client_request *req, st
     if (!t)
         return td_fail(err, TD_ENOMEM, "out of memory for a request");
     t->client = c;
+    t->no_memory = td_curl_no_memory();
     t->easy = c->n_spare ? c->spare[--c->n_spare] : curl_easy_init();
     if (!t->easy) {
         free(t);
@@ -359,7 +370,8 @@ int td_client_start(struct td_client *c, const struct td_client_request *req, st
         c->live->prev = t;
     c->live = t;
     c->n_live++;
-    added = curl_multi_add_handle(c->multi, t->easy);
+    /* what libcurl was told is not whole where it found no memory for a copy */
+    added = lacked_memory(t) ? CURLM_OUT_OF_MEMORY : curl_multi_add_handle(c->multi, t->easy);
     if (added) {
         transfer_free(t);
         return td_fail(err, TD_EIO, "libcurl does not take a request: %s", curl_multi_strerror(added));
@@ -396,11 +408,21 @@ static void finish_by_code(struct transfer *t, CURLcode rc)
     const bool whole_time = c->opt.total_timeout_ms &&
                             td_clock_mono_ns() - t->start_ns >= c->opt.total_timeout_ms * TD_NS_PER_MS;
     struct td_transfer_error e;
+    struct td_transfer_state at = {.in_head = !t->in_answer, .no_memory = lacked_memory(t)};
+    long why_errno = 0;
 
-    td_transfer_error(rc, t->why, !t->in_answer, whole_time ? c->opt.total_timeout_ms : 0, &e);
+    at.total_ms = whole_time ? c->opt.total_timeout_ms : 0;
+    curl_easy_getinfo(t->easy, CURLINFO_OS_ERRNO, &why_errno);
+    at.why_errno = td_transfer_errno_is_ours(t->no_socket) ? t->no_socket : (int)why_errno;
+    td_transfer_error(rc, t->why, &at, &e);
     if (e.kind)
         td_open_files_explain(t->no_socket, c->n_live, t->why, sizeof t->why);
     finish_transfer(t, e.kind, t->no_socket && *t->why ? t->why : e.words);
+}
+
+static void finish_refused(struct transfer *t)
+{
+    finish_transfer(t, t->unwatched ? TD_ERROR_UNSEEN : "cut", t->refused);
 }
 
 static void finish_ended(struct td_client *c)
@@ -415,14 +437,14 @@ static void finish_ended(struct td_client *c)
             continue;
         curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, (char **)&t);
         if (*t->refused)
-            finish_transfer(t, "cut", t->refused);
+            finish_refused(t);
         else
             finish_by_code(t, msg->data.result);
     }
 }
 
 /* End the transfers whose answers are refused. */
-static void finish_refused(struct td_client *c)
+static void finish_all_refused(struct td_client *c)
 {
     struct transfer *t, *next;
 
@@ -430,7 +452,7 @@ static void finish_refused(struct td_client *c)
     for (t = c->live; t; t = next) {
         next = t->next;
         if (*t->refused)
-            finish_transfer(t, "cut", t->refused);
+            finish_refused(t);
     }
 }
 
@@ -444,12 +466,12 @@ static void finish_overdue(struct td_client *c, int64_t now)
 
     for (t = c->live; t; t = next) {
         next = t->next;
-        if (total && now - t->start_ns > total + LATE_NS) {
+        if (now - t->last_ns <= limit && !(total && now - t->start_ns > total + LATE_NS))
+            continue;
+        if (lacked_memory(t) || now - t->last_ns <= limit) {
             finish_by_code(t, CURLE_OPERATION_TIMEDOUT);
             continue;
         }
-        if (now - t->last_ns <= limit)
-            continue;
         snprintf(why, sizeof why, "no %s for %.1f s",
                  now - t->last_byte_ns > limit ? "byte" : "event, only comments,",
                  (double)limit / TD_NS_PER_S);
@@ -502,7 +524,7 @@ int td_client_run(struct td_client *c, int64_t until_ns, struct td_error *err)
             handle_event(c, &evs[i]);
         finish_ended(c);
         if (c->any_refused)
-            finish_refused(c);
+            finish_all_refused(c);
         now = td_clock_mono_ns();
         if (now >= sweep) {
             finish_overdue(c, now);

@@ -28,7 +28,7 @@ struct td_client_done {
     uint32_t stream;
     void *user;               /* as given to start */
     const char *kind;         /* NULL: the HTTP exchange is complete (whatever its status); "connect", "timeout", "cut",
-                                 "parse" */
+                                 "parse", TD_ERROR_UNSEEN */
     char error[256];          /* one sentence when kind is set */
     int http_status;          /* 0: none */
     bool no_files;            /* this machine's limit of open files was reached (open_files.h) */

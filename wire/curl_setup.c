@@ -4,13 +4,53 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
+static atomic_uint no_memory;
+
+/* ---- libcurl's memory: which of its allocations failed --------------------------------------- */
+
+static void *counted(void *p)
+{
+    if (!p)
+        atomic_fetch_add_explicit(&no_memory, 1, memory_order_relaxed);
+    return p;
+}
+
+static void *curl_malloc(size_t n)
+{
+    return counted(malloc(n));
+}
+
+static void *curl_calloc(size_t n, size_t size)
+{
+    return counted(calloc(n, size));
+}
+
+static void *curl_realloc(void *p, size_t n)
+{
+    return counted(realloc(p, n));
+}
+
+static char *curl_copy(const char *s)
+{
+    return counted(strdup(s));
+}
+
+unsigned td_curl_no_memory(void)
+{
+    return atomic_load_explicit(&no_memory, memory_order_relaxed);
+}
+
+/* ---- setting up ------------------------------------------------------------------------------ */
 
 static void curl_init_once(void)
 {
-    curl_global_init(CURL_GLOBAL_ALL);
+    curl_global_init_mem(CURL_GLOBAL_ALL, curl_malloc, free, curl_realloc, curl_copy, curl_calloc);
 }
 
 void td_curl_init(void)

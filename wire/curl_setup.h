@@ -10,6 +10,10 @@
 /* Set libcurl up, once in a process. */
 void td_curl_init(void);
 
+/* Allocations of libcurl that have failed in this process so far. Its own word for that,
+ * CURLE_OUT_OF_MEMORY, also means a header line that is longer than it takes (7.88: 100 KiB). */
+unsigned td_curl_no_memory(void);
+
 /* Append our headers, then these ("Name: value", NULL-terminated, or NULL). TD_OK, TD_ENOMEM; the
  * caller frees *list in both cases. */
 int td_curl_add_headers(struct curl_slist **list, const char *const *headers);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "format/records.h"
 #include "format/redact_values.h"
 #include "wire/curl_setup.h"
 #include "wire/open_files.h"
@@ -27,14 +28,17 @@ static size_t count_header(char *data, size_t size, size_t n, void *arg)
     return size * n;
 }
 
-static int fetch_failed(CURLcode rc, const char *url, const char *why, int no_socket,
+static int fetch_failed(CURLcode rc, const char *url, const char *why, const struct td_transfer_state *at,
                         struct td_error *err)
 {
     struct td_transfer_error e;
     char limit[256];
 
-    if (*td_open_files_explain(no_socket, 1, limit, sizeof limit))
+    if (*td_open_files_explain(at->why_errno, 1, limit, sizeof limit))
         return td_fail(err, TD_EIO, "%s: %s", url, limit);
+    td_transfer_error(rc, why, at, &e);
+    if (e.kind && !strcmp(e.kind, TD_ERROR_UNSEEN))
+        return td_fail(err, at->no_memory ? TD_ENOMEM : TD_EIO, "%s: %s", url, e.words);
     if (rc == CURLE_OPERATION_TIMEDOUT)
         return td_fail(err, TD_ETIMEOUT, "%s: no answer in time (%s)", url, why);
     if (rc == CURLE_WRITE_ERROR)
@@ -46,7 +50,6 @@ static int fetch_failed(CURLcode rc, const char *url, const char *why, int no_so
                        "%s: nobody listens there (%s); start the server, or give its address as "
                        "--server HOST:PORT",
                        url, why);
-    td_transfer_error(rc, why, true, 0, &e);
     return td_fail(err, TD_EIO, "%s: %s; is this an HTTP server?", url, e.words);
 }
 
@@ -83,12 +86,15 @@ int td_http_fetch(const char *url, const char *const *headers, const char *body,
     char why[CURL_ERROR_SIZE] = "";
     size_t head_left = TD_HTTP_REPLY_MAX;
     const char *type = NULL, *redirect = NULL;
+    struct td_transfer_state at = {.in_head = true};
     int no_socket = 0, hidden;
-    long status = 0;
+    unsigned no_memory;
+    long status = 0, why_errno = 0;
     CURLcode rc;
     CURL *easy;
 
     td_curl_init();
+    no_memory = td_curl_no_memory();
     easy = curl_easy_init();
     if (!easy || td_curl_add_headers(&list, headers)) {
         curl_easy_cleanup(easy);
@@ -113,6 +119,9 @@ int td_http_fetch(const char *url, const char *const *headers, const char *body,
     curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
     curl_easy_getinfo(easy, CURLINFO_CONTENT_TYPE, &type);
     curl_easy_getinfo(easy, CURLINFO_REDIRECT_URL, &redirect);
+    curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &why_errno);
+    at.no_memory = td_curl_no_memory() != no_memory;
+    at.why_errno = td_transfer_errno_is_ours(no_socket) ? no_socket : (int)why_errno;
     reply->status = (int)status;
     snprintf(reply->redirect, sizeof reply->redirect, "%s", redirect ? redirect : "");
     snprintf(reply->content_type, sizeof reply->content_type, "%s", type ? type : "");
@@ -121,5 +130,5 @@ int td_http_fetch(const char *url, const char *const *headers, const char *body,
     hidden = hide_secrets(headers, reply, why, err);
     if (hidden)
         return hidden;
-    return rc ? fetch_failed(rc, url, why, no_socket, err) : TD_OK;
+    return rc ? fetch_failed(rc, url, why, &at, err) : TD_OK;
 }

@@ -26,6 +26,8 @@ enum td_scored td_scores_outcome(const struct td_exchange *x)
 
     if (td_collapse_error_names_nan(x->error))
         return TD_SCORED_NAN;
+    if (td_exchange_unseen(x))
+        return TD_SCORED_UNSEEN;
     if (!x->error)
         return x->n_scores ? TD_SCORED : TD_SCORED_REFUSED;
     for (i = 0; i < sizeof refusals / sizeof *refusals; i++)

@@ -38,6 +38,7 @@ enum td_scored {
     TD_SCORED,               /* logprobs are there */
     TD_SCORED_NAN,           /* the server reports NaN (vLLM: HTTP 400, for JSON has no NaN) */
     TD_SCORED_REFUSED,       /* not offered: 400, 404, 405, 422, 501, or no logprobs */
+    TD_SCORED_UNSEEN,        /* this machine failed, which says nothing of the server (td_exchange_unseen) */
     TD_SCORED_FAILED         /* anything else: a crash, a timeout, HTTP 500 */
 };
 /* The outcome of x, an exchange with that role. */
@@ -50,7 +51,7 @@ struct td_scores {
     int64_t max_texts;       /* 0: off */
     struct td_scores_text *text; size_t n, cap;
     int64_t too_long, without_ids;  /* prompts left out */
-    int64_t count[4];        /* answers so far, by enum td_scored */
+    int64_t count[5];        /* answers so far, by enum td_scored */
     char why[200];           /* why the first text was not scored, or "" */
 };
 void td_scores_init(struct td_scores *s, int64_t max_texts);

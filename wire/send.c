@@ -160,7 +160,7 @@ static void on_request_done(void *arg, const struct td_client_done *done)
     note_close(s, done->stream, done->t_ns, kind, error);
     s->stats->failed += kind != NULL;
     s->no_files |= done->no_files;
-    if (kind && !strcmp(kind, "connect"))
+    if (kind && (!strcmp(kind, "connect") || done->no_files))
         s->group_refused++;
     else if (kind && !strcmp(kind, "timeout"))
         s->group_silent++;
@@ -257,9 +257,13 @@ static int send_group(struct sender *s, size_t from, size_t to)
  * reason. */
 static void note_unsent(struct sender *s, size_t from)
 {
-    const char *kind = s->stats->server_gone ? "server" : s->refused_groups ? "connect" : "timeout";
+    const bool no_files = s->no_files && s->refused_groups;
+    const char *kind = s->stats->server_gone ? "server"
+                       : no_files            ? TD_ERROR_UNSEEN
+                       : s->refused_groups   ? "connect"
+                                             : "timeout";
     const char *why = s->stats->server_gone ? "not sent: the server's process is gone"
-                      : s->no_files         ? "not sent: this machine has no open files left (ulimit -n)"
+                      : no_files            ? "not sent: this machine has no open files left (ulimit -n)"
                       : s->refused_groups   ? "not sent: the server no longer accepts connections"
                                             : "not sent: the server no longer answers";
     size_t i;

@@ -19,6 +19,7 @@ Then only this must hold: it ends, and memcheck finds no lost memory and no inva
 Prints a row a scenario, and every failure with the line that repeats it. Exit 1 if there was one.
 Needs BIN, LIB and O as tests/run.sh sets them. SPDX-License-Identifier: Apache-2.0
 """
+import errno
 import hashlib
 import json
 import os
@@ -45,6 +46,8 @@ TIMED = {**CUDA, 'TD_NVML_LIBRARY': HELPERS + 'lib_fake_nvml.so', 'TD_FAKE_NVML'
 PTX = {**CUDA, 'HOME': '{w}', 'TD_FAKE_CUDA_COMPILED': '{w}/compiled', 'CUDA_CACHE_DISABLE': '0', 'CUDA_CACHE_PATH': '', 'XDG_CACHE_HOME': ''}
 HIP = {'TD_HIP_LIBRARY': HELPERS + 'lib_fake_hip.so', 'TD_HIPBLAS_LIBRARY': HELPERS + 'lib_fake_hipblas.so', 'TD_FAKE_GPTQ': 'exact',
        'TD_FAKE_CUDA_PLUGIN': HELPERS + 'lib_fake_gptq.so:' + HELPERS + 'lib_fake_simt.so', 'TD_FAKE_SIMT': '64'}
+# Where a server is judged: what the network says when this machine lacks something. A reset would be the server's.
+OURS = {'connect': errno.EADDRNOTAVAIL, 'recv': errno.ENOMEM, 'send': errno.ENOBUFS}
 # What stays when these fail was to be removed by them, or without memory; the next gate removes what an earlier one left.
 REMOVERS = {'unlink', 'opendir', 'readdir', 'malloc'}
 
@@ -157,7 +160,9 @@ SCENARIOS = [
     Scenario('gate', 'gate', 'gate {f} --build {lib}/libtdkernels.so --lanes ops --junit {w}/junit.xml', judges=True),
     Scenario('gate-replay', 'replay', 'gate {f} --build {lib}/libtdkernels.so --lanes ops', judges=True),
     Scenario('gate-child', 'replay-child', 'gate {f} --build {lib}/libtdkernels.so --lanes ops', judges=True),
+    Scenario('gate-server', 'replay', 'gate {f} --server {url} --timeout 10', judges=True),
     Scenario('smoke', 'gate', 'gate --smoke --server {url} --timeout 10', judges=True),
+    Scenario('smoke-record', 'record', 'gate --smoke --server {url} --timeout 10', judges=True),
     Scenario('record', 'record', 'record --server {url} -o {w}/out --suite {suite} --repeat 1 --gemms all --timeout 10', writes='out'),
     Scenario('pcap', 'record', 'record --pcap {w}/x.pcap -o {w}/out', writes='out', prepare=capture),
     *on_a_gpu('torch', 'python3', ROOT + '/tests/fakes/vllm_fake/python --only marlin*', ops_of_torch, {'FAKE_GPU': '1'}),
@@ -177,6 +182,9 @@ def run(scenario, work, fail=None, under=()):
     env.pop('TD_FAIL_CALL', None)
     if fail:
         env['TD_FAIL_CALL'] = fail
+        wrong = OURS.get(fail.split(':')[0])
+        if wrong and scenario.judges and '{url}' in words:
+            env['TD_FAIL_ERRNO'] = str(wrong)
     if scenario.reads and scenario.program == 'replay-child':
         env['TD_FAIL_CALLER'] = 'self'
     argv = [w.format(**around) for w in words.split() + FEWER * ('--build' in words)]
@@ -244,6 +252,7 @@ def lacks(seen, normal):
 
 
 def steady(text, work):
+    text = re.sub(r' itl=\S+\(info\)', '', text) # a time
     return re.sub(r'\d+(\.\d+)?(e[+-]\d+)?', '0', text.replace(work, 'W'))
 
 

@@ -306,6 +306,7 @@ static void failures(void **state)
     assert_int_equal(failing(400, "http", "HTTP 400: prompt_logprobs is not supported", false), TD_NOT_JUDGED);
     assert_int_equal(failing(400, "http", "HTTP 400: prompt_logprobs is not supported", true), TD_INCONCLUSIVE);
     assert_int_equal(failing(200, NULL, NULL, true), TD_INCONCLUSIVE);
+    assert_int_equal(failing(200, TD_ERROR_UNSEEN, "this machine is out of memory", true), TD_INCONCLUSIVE);
     m = make(); /* the baseline has none */
     add(m, TD_NEW, "a", 0, 40, 10);
     assert_int_equal(judge_made(m, false, NULL, 0), TD_NOT_JUDGED);

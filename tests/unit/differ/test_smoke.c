@@ -373,6 +373,26 @@ static void test_what_was_trouble_stays_trouble(void **state)
     free(w);
 }
 
+/* Where this machine lacked memory, the server is not wrong; but another answer may be. */
+static void test_what_is_not_the_servers(void **state)
+{
+    struct world *w = scored(0.05);
+
+    (void)state;
+    w->xs[5].n_scores = 0;
+    w->xs[5].error = (char *)(uintptr_t) "out of memory";
+    w->xs[5].error_kind = (char *)(uintptr_t)TD_ERROR_UNSEEN;
+    assert_int_equal(check(w), TD_BROKEN);
+    assert_string_equal(w->s.first + strlen(w->s.first) - 13, "out of memory");
+    w->xs[1].error = w->xs[5].error;
+    w->xs[1].error_kind = w->xs[5].error_kind;
+    assert_int_equal(check(w), TD_BROKEN);
+    w->xs[2].n_tokens = 0;
+    w->xs[2].text_len = 0;
+    assert_int_equal(check(w), TD_REGRESSED);
+    stop(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -388,6 +408,7 @@ int main(void)
         cmocka_unit_test(test_a_scoring_without_numbers),
         cmocka_unit_test(test_text_of_replacements),
         cmocka_unit_test(test_what_was_trouble_stays_trouble),
+        cmocka_unit_test(test_what_is_not_the_servers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
