@@ -1,6 +1,6 @@
 """threads.py ROOT - every unit test that starts threads is run under ThreadSanitizer: tests/threads.list names it, or says in a
 comment "Not here: NAME" why not. A test starts threads when it, or a header of tests/unit that it includes, calls
-pthread_create(), or td_writer_create(), which starts the writer's.
+pthread_create() or a function of ours that starts some (STARTERS).
 SPDX-License-Identifier: Apache-2.0
 """
 import os
@@ -8,6 +8,9 @@ import re
 import sys
 
 root = sys.argv[1]
+# The writer's, the GPU reference's, what runs beside, the judges of a batch, the tap client's pump and heart, the demo's scheduler.
+STARTERS = ("pthread_create", "td_writer_create", "td_reference_gpu_start", "td_beside_start", "td_op_judge_batch",
+            "td_tap_client_open", "td_engine_open")
 
 
 def text_of(path):
@@ -23,7 +26,7 @@ bad = 0
 for at, _, names in sorted(os.walk(root + "/tests/unit")):
     for name in sorted(names):
         test = os.path.relpath(os.path.join(at, name), root + "/tests")[:-2]
-        if re.fullmatch(r"test_\w+\.c", name) and test not in named and re.search(r"\b(pthread_create|td_writer_create)\(", text_of(f"tests/{test}.c")):
+        if re.fullmatch(r"test_\w+\.c", name) and test not in named and re.search(rf"\b({'|'.join(STARTERS)})\(", text_of(f"tests/{test}.c")):
             print(f"{test} starts threads, and tests/threads.list does not name it")
             bad += 1
 if not bad:
