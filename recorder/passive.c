@@ -413,7 +413,7 @@ int td_passive_record(const struct td_passive_options *opt, const volatile sig_a
         if (!rc && !p.summary.phase[TD_PHASE_TIMED].requests) {
             rc = p.broken.code ? td_fail(err, p.broken.code, "%s", p.broken.msg)
                  : p.keys_failed ? td_fail(err, p.keys_failed, TOO_MANY_KEYS)
-                               : td_passive_ledger_explain(td_capture_count(p.capture), opt->server, err);
+                               : td_passive_ledger_explain(td_capture_count(p.capture), &p.left, opt->server, opt->only_paths[0] != NULL, err);
             td_fs_remove_tree(p.dir, NULL);
         } else if (!rc) {
             rc = print_summary(&p, err);

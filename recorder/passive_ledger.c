@@ -86,27 +86,38 @@ void td_passive_ledger_print(const struct td_capture_counts *c, const struct td_
                 (long long)left->no_head, td_plural(left->no_head));
 }
 
-int td_passive_ledger_explain(const struct td_capture_counts *c, const char *server, struct td_error *err)
+/* There were requests, and none of them was kept. */
+static int explain_requests(const struct td_conversation_counts *h, const struct td_passive_left *left, bool only_path, struct td_error *err)
+{
+    if (left->no_head == h->other_requests)
+        return td_fail(err, TD_EPROTO, "of %lld request%s a part of the headers is not in the capture, and keys may stand there (tcpdump -s 0)",
+                       (long long)h->other_requests, td_plural(h->other_requests));
+    if (only_path)
+        return td_fail(err, TD_EPROTO, "none of %lld requests is of a path that --only-path names", (long long)h->other_requests);
+    return td_fail(err, TD_EPROTO, "none of %lld requests generates text; --only-path names other paths that are to be kept",
+                   (long long)h->other_requests);
+}
+
+int td_passive_ledger_explain(const struct td_capture_counts *c, const struct td_passive_left *left, const char *server,
+                              bool only_path, struct td_error *err)
 {
     const struct td_conversation_counts *h = &c->http;
 
     if (!c->packets)
         return td_fail(err, TD_EPROTO, "no packet came by; is the traffic at another interface? (--interface any)");
+    if (h->other_requests)
+        return explain_requests(h, left, only_path, err);
     if (h->connections_tls)
         return td_fail(err, TD_EPROTO,
-                       "all that went by was TLS (%lld connections), which cannot be read. Capture where it is plain: "
-                       "between the proxy that ends TLS and the server",
-                       (long long)h->connections_tls);
+                       "no request can be read: %lld of %lld connections %s TLS. Capture where it is plain: between the proxy "
+                       "that ends TLS and the server",
+                       (long long)h->connections_tls, (long long)c->connections, h->connections_tls == 1 ? "is" : "are");
     if (h->connections_http2)
         return td_fail(err, TD_EPROTO,
-                       "all that went by was HTTP/2 (%lld connections), which is not read. Capture between the proxy and "
-                       "the server, where it is HTTP/1.1",
-                       (long long)h->connections_http2);
-    if (h->other_requests)
-        return td_fail(err, TD_EPROTO,
-                       "none of %lld requests generates text; --only-path names other paths that are to be kept",
-                       (long long)h->other_requests);
-    if (c->other_segments && server)
+                       "no request can be read: %lld of %lld connections %s HTTP/2. Capture between the proxy and the server, "
+                       "where it is HTTP/1.1",
+                       (long long)h->connections_http2, (long long)c->connections, h->connections_http2 == 1 ? "is" : "are");
+    if (server && c->other_segments && c->other_segments == c->packets_of[TD_PACKET_TCP])
         return td_fail(err, TD_EPROTO, "of %lld packets none is from or to %s; name the server's address there",
                        (long long)c->packets, server);
     return td_fail(err, TD_EPROTO, "no request was seen in %lld packets, %lld of them of TCP (docs/passive.md)",

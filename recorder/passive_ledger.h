@@ -3,6 +3,7 @@
 #ifndef TD_RECORDER_PASSIVE_LEDGER_H
 #define TD_RECORDER_PASSIVE_LEDGER_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "format/fixture.h"
@@ -21,7 +22,9 @@ struct td_passive_left {
 void td_passive_ledger_write(struct td_writer *w, const struct td_capture_counts *c, const struct td_passive_left *left);
 /* Say on a few lines what was seen, and what was lost for which cause. */
 void td_passive_ledger_print(const struct td_capture_counts *c, const struct td_passive_left *left, FILE *to);
-/* There was no exchange: say what was there instead, and what to do. TD_EPROTO. */
-int td_passive_ledger_explain(const struct td_capture_counts *c, const char *server, struct td_error *err);
+/* There was no exchange: say what was there instead, and what to do. TD_EPROTO.
+ *   server : NULL: any; only_path: paths were named (--only-path) */
+int td_passive_ledger_explain(const struct td_capture_counts *c, const struct td_passive_left *left, const char *server,
+                              bool only_path, struct td_error *err);
 
 #endif

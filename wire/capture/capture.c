@@ -8,6 +8,7 @@
 #include "common/hash.h"
 #include "common/memory.h"
 #include "common/out_of_memory.h"
+#include "wire/capture/first_bytes.h"
 
 enum { BUCKETS = 1 << 15, NOBODY = -1, FAR = 1 << 27, LOOK_AT_MEMORY = 4096 /* each so many packets */ };
 
@@ -202,10 +203,10 @@ static void find_client(struct connection *k, const struct td_segment *s, int fr
         k->client = is_server(c, &s->to) ? from : !from;
     else if (s->flags & TD_TCP_SYN)
         k->client = s->flags & TD_TCP_ACK ? !from : from;
-    else if (s->len >= 7 && memcmp(s->data, "HTTP/1.", 7) == 0)
+    else if (s->len >= 7 && td_first_bytes_are(s->data, s->len, "HTTP/1."))
         k->client = !from;
-    else if (s->len >= 5 && td_conversation_is_request(s->data, s->len))
-        k->client = from;
+    else if (s->len >= 5 && (td_first_bytes_are_request(s->data, s->len) || td_first_bytes_are_foreign(s->data, s->len)))
+        k->client = from; /* of what is foreign it does not matter */
 }
 
 /* ---- a segment ------------------------------------------------------------------------------- */

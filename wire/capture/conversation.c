@@ -8,6 +8,7 @@
 
 #include "common/array.h"
 #include "common/out_of_memory.h"
+#include "wire/capture/first_bytes.h"
 #include "wire/http.h"
 #include "wire/stream_notes.h"
 
@@ -196,41 +197,17 @@ static void end_request(struct td_conversation *c, int64_t t_ns, const char *spo
     }
 }
 
-/* ---- what a message begins with -------------------------------------------------------------- */
+/* ---- another protocol ------------------------------------------------------------------------ */
 
-/* Are these the first bytes of the text, or is the text the first of these? */
-static bool begins(const uint8_t *data, size_t n, const char *text)
-{
-    const size_t k = strlen(text);
-
-    return memcmp(data, text, n < k ? n : k) == 0;
-}
-
-bool td_conversation_is_request(const uint8_t *data, size_t n)
-{
-    static const char *const METHODS[] = {"POST ", "GET ", "HEAD ", "PUT ", "DELETE ", "OPTIONS ", "PATCH "};
-    size_t i;
-
-    for (i = 0; i < sizeof METHODS / sizeof *METHODS; i++)
-        if (begins(data, n, METHODS[i]))
-            return true;
-    return false;
-}
-
-static bool is_tls(const uint8_t *data, size_t n)
-{
-    return data[0] == 22 && (n < 2 || data[1] == 3); /* a handshake of SSL 3 or any TLS, RFC 8446, 5.1 */
-}
-
-/* A connection on which nothing was read so far does not begin with a request. */
-static void give_up(struct td_conversation *c, const uint8_t *data, size_t n)
+/* A connection on which nothing was read so far speaks no HTTP/1.1. */
+static void classify_foreign(struct td_conversation *c, const uint8_t *data, size_t n)
 {
     struct td_conversation_counts *counts = &c->all->counts;
 
     c->no_http = true;
-    if (is_tls(data, n))
+    if (td_first_bytes_are_tls(data, n))
         counts->connections_tls++;
-    else if (n >= 4 && begins(data, n, "PRI * HTTP/2.0"))
+    else if (td_first_bytes_are_http2(data, n))
         counts->connections_http2++;
     else
         counts->connections_other++;
@@ -241,9 +218,9 @@ static void give_up(struct td_conversation *c, const uint8_t *data, size_t n)
 /* Does a request begin here? Else its bytes are counted. */
 static bool begin_request(struct td_conversation *c, const struct td_chunk *k)
 {
-    if (!td_conversation_is_request(k->data, k->n)) {
+    if (!td_first_bytes_are_request(k->data, k->n)) {
         if (!c->begun && !c->client_lost)
-            give_up(c, k->data, k->n);
+            classify_foreign(c, k->data, k->n);
         c->client_lost = true;
         *(c->no_http ? &c->all->counts.bytes_no_http : &c->all->counts.bytes_skipped) += (int64_t)k->n;
         return false;
@@ -334,7 +311,7 @@ static size_t interim(const struct td_chunk *k)
 {
     const char *end = memmem(k->data, k->n, "\r\n\r\n", 4);
 
-    return k->n >= 10 && begins(k->data, k->n, "HTTP/1.") && k->data[9] == '1' && end ? (size_t)(end + 4 - (const char *)k->data) : 0;
+    return k->n >= 10 && td_first_bytes_are(k->data, k->n, "HTTP/1.") && k->data[9] == '1' && end ? (size_t)(end + 4 - (const char *)k->data) : 0;
 }
 
 /* Do TCP's numbers show that the answer which begins here is this request's? */
@@ -346,7 +323,7 @@ static bool is_answer_to(const struct pending *p, const struct td_chunk *k)
 /* Does the answer to the first that waits begin here? Else the bytes are counted. */
 static bool begin_answer(struct td_conversation *c, const struct td_chunk *k)
 {
-    if (!begins(k->data, k->n, "HTTP/1."))
+    if (!td_first_bytes_are(k->data, k->n, "HTTP/1."))
         return skip_answer(c, k);
     if (!c->first && c->in_request) {
         end_request(c, k->t_ns, "its answer began before it was complete");
@@ -430,6 +407,8 @@ void td_conversation_free(struct td_conversation *c)
 
 void td_conversation_bytes(struct td_conversation *c, bool from_client, const struct td_chunk *chunk)
 {
+    if (!c->no_http && !c->begun && td_first_bytes_are_foreign(chunk->data, chunk->n))
+        classify_foreign(c, chunk->data, chunk->n);
     if (c->no_http)
         c->all->counts.bytes_no_http += (int64_t)chunk->n;
     else if (from_client)

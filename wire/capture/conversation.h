@@ -55,8 +55,6 @@ struct td_conversation;
  *   midway : it began before the capture, so its first bytes are not where a message begins */
 struct td_conversation *td_conversation_new(struct td_conversations *all, bool midway);
 void td_conversation_free(struct td_conversation *c);
-/* Do these bytes begin like a request? At least one. */
-bool td_conversation_is_request(const uint8_t *data, size_t n);
 void td_conversation_bytes(struct td_conversation *c, bool from_client, const struct td_chunk *chunk);
 /* n bytes of this direction are missing here. */
 void td_conversation_gap(struct td_conversation *c, bool from_client, int64_t t_ns, uint32_t n, enum td_gap_cause cause);

@@ -204,6 +204,25 @@ case("HTTP/2", c.open() + c.send(True, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n") + c.
 c = Connection()
 case("something else, beside", c.open() + c.send(True, b"\0\1\2\3hello") + c.close() + whole(Connection(port=40001)))
 
+TLS = [b"\x17\x03\x03\x00\x20" + bytes(range(32))] * 2
+HTTP2 = [b"\0\0\x04\x08\0\0\0\0\0\0\0\0\x05" + b"\0\0\x30\x01\x04\0\0\0\x07" + b"\x82" * 30, b"\0\x40\0\0\0\0\0\0\x07" + b"x" * 500]
+for name, (asks, answers) in (("TLS", TLS), ("HTTP/2", HTTP2)):
+    for server in ((), ("--server", "127.0.0.1:8000")):
+        c = Connection()
+        c.open()
+        midway = c.send(True, asks) + c.send(False, answers) + c.send(True, asks)
+        case(f"{name}, began before the capture{', with --server' if server else ''}", midway, *server)
+    case(f"{name}, only answers are seen, and plain beside it", midway[2:4] + whole(Connection(port=40001)))
+    case(f"{name} beside requests that generate nothing", midway + (lambda d: d.open() + d.request(path="/health", method="GET") + d.answer()
+                                                                     + d.close())(Connection(port=40001)))
+case("--only-path that no request has", whole(Connection()), "--only-path", "/mine")
+c = Connection()
+asked = request(head=b"X-Api-Key: longkey\r\n")
+o, q = c.open(), [c.segment(True, asked[:100], PSH | ACK), c.segment(True, asked[100:130], PSH | ACK), c.segment(True, asked[130:], PSH | ACK)]
+case("all requests without a part of their headers", o + q[:1] + q[2:] + c.answer() + c.close())
+c = Connection(server=("127.0.0.1", 9000))
+case("other servers, and this one without requests", whole(c) + Connection(port=40002).open(), "--server", "127.0.0.1:8000")
+
 print("-- messages")
 for how in ({"chunked": True}, {"until_close": True}, {"status": b"500 no"}):
     c = Connection()
