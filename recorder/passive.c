@@ -93,7 +93,7 @@ static bool wants(void *arg, const char *method, const char *path, const char *w
                   struct td_conversation_name *name)
 {
     struct passive *p = arg;
-    const struct td_capture_counts *counts = td_capture_count(p->capture);
+    const struct td_capture_counts *counts = td_capture_counts_of(p->capture);
     int rc;
 
     if (!learn_keys(p, whole, n) || !is_wanted_path(p, method, path))
@@ -143,8 +143,8 @@ static int take_exchange(void *arg, struct td_exchange *x, struct td_error *err)
 /* "HOST:PORT": a name stands for any address, for it may have several, and the capture has numbers. */
 static int read_server(const char *server, struct td_endpoint *out, struct td_error *err)
 {
-    static const uint8_t MAPPED[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
     char url[512], host[256] = "";
+    uint8_t ipv4[4];
     int port = 0;
     int rc = td_api_url(server, url, sizeof url, err);
 
@@ -160,8 +160,8 @@ static int read_server(const char *server, struct td_endpoint *out, struct td_er
     if (port < 1 || port > 65535)
         return td_fail(err, TD_EINVAL, "--server %s: no port", server);
     out->port = (uint16_t)port;
-    if (inet_pton(AF_INET, host, out->address + 12) == 1)
-        memcpy(out->address, MAPPED, sizeof MAPPED);
+    if (inet_pton(AF_INET, host, ipv4) == 1)
+        td_endpoint_set_ipv4(out, ipv4);
     else if (inet_pton(AF_INET6, host, out->address) != 1)
         memset(out->address, 0, sizeof out->address);
     return TD_OK;
@@ -252,7 +252,7 @@ static int open_all(struct passive *p, struct td_error *err)
 static bool is_over(const struct passive *p, int64_t until_ns)
 {
     return *p->stop || p->keys_failed || td_clock_mono_ns() >= until_ns ||
-           (p->opt->max_exchanges && td_capture_count(p->capture)->http.exchanges >= p->opt->max_exchanges &&
+           (p->opt->max_exchanges && td_capture_counts_of(p->capture)->http.exchanges >= p->opt->max_exchanges &&
             !td_capture_in_flight(p->capture));
 }
 
@@ -368,7 +368,7 @@ static int close_fixture(struct passive *p, int rc, struct td_error *err)
     struct td_error late = {0};
 
     p->left.dropped = td_packets_dropped(p->packets);
-    td_passive_ledger_write(p->writer, td_capture_count(p->capture), &p->left);
+    td_passive_ledger_write(p->writer, td_capture_counts_of(p->capture), &p->left);
     write_facts(p);
     if (td_writer_close(p->writer, rc ? "interrupted" : partial ? "failures_allowed" : "complete", &late) && !rc)
         rc = td_fail(err, late.code, "%s; what was committed before is in %s ({fixture} repair %s)", late.msg, p->dir,
@@ -396,7 +396,7 @@ static int print_summary(struct passive *p, struct td_error *err)
     if (!td_log_quiet()) {
         td_recording_summary_print(&p->summary, td_prompt_names_count(p->names), NULL, false,
                                    "the traffic alone was recorded", stdout);
-        td_passive_ledger_print(td_capture_count(p->capture), &p->left, stdout);
+        td_passive_ledger_print(td_capture_counts_of(p->capture), &p->left, stdout);
     }
     printf("%s\n", p->dir);
     return td_stream_flush(stdout, "the summary of the recording", err);
@@ -413,7 +413,7 @@ int td_passive_record(const struct td_passive_options *opt, const volatile sig_a
         if (!rc && !p.summary.phase[TD_PHASE_TIMED].requests) {
             rc = p.broken.code ? td_fail(err, p.broken.code, "%s", p.broken.msg)
                  : p.keys_failed ? td_fail(err, p.keys_failed, TOO_MANY_KEYS)
-                               : td_passive_ledger_explain(td_capture_count(p.capture), &p.left, opt->server, opt->only_paths[0] != NULL, err);
+                               : td_passive_ledger_explain(td_capture_counts_of(p.capture), &p.left, opt->server, opt->only_paths[0] != NULL, err);
             td_fs_remove_tree(p.dir, NULL);
         } else if (!rc) {
             rc = print_summary(&p, err);

@@ -8,7 +8,7 @@ static void count_packets(struct td_writer *w, const struct td_capture_counts *c
 {
     static const char *const NAMES[TD_PACKET_KINDS] = {
         "capture.packets.tcp", "capture.packets.not_ip", "capture.packets.not_tcp", "capture.packets.fragment",
-        "capture.packets.headers_cut", "capture.packets.bad"};
+        "capture.packets.headers_snapped", "capture.packets.bad"};
     int i;
 
     td_writer_count(w, "capture.packets", c->packets, 0);
@@ -23,7 +23,7 @@ void td_passive_ledger_write(struct td_writer *w, const struct td_capture_counts
         {"capture.packets.dropped_by_kernel", left->dropped, 0},
         {"capture.segments.other_server", c->other_segments, 0},
         {"capture.segments.no_connection", c->orphan_segments, 0},
-        {"capture.segments.cut", c->cut_segments, c->streams.snapped},
+        {"capture.segments.snapped", c->snapped_segments, c->streams.snapped},
         {"capture.segments.differing", c->streams.differing, 0},
         {"capture.connections", c->connections, c->payload_bytes},
         {"capture.connections.midway", c->midway, 0},
@@ -40,11 +40,11 @@ void td_passive_ledger_write(struct td_writer *w, const struct td_capture_counts
         {"capture.requests", c->http.requests, 0},
         {"capture.requests.other", c->http.other_requests - left->beyond_max - left->over_limit - left->no_head - left->keys, c->http.bytes_other},
         {"capture.requests.left_out", left->beyond_max, 0},
-        {"capture.requests.no_room", left->over_limit, 0},
+        {"capture.requests.over_limit", left->over_limit, 0},
         {"capture.requests.no_head", left->no_head, 0},
         {"capture.requests.keys", left->keys, 0},
         {"capture.exchanges", c->http.exchanges, c->http.bytes_kept},
-        {"capture.exchanges.cut", c->http.cut, 0},
+        {"capture.exchanges.not_whole", c->http.not_whole, 0},
     };
     size_t i;
 
@@ -59,17 +59,17 @@ void td_passive_ledger_print(const struct td_capture_counts *c, const struct td_
     fprintf(to, "capture  %lld packet%s, %lld connection%s, %lld request%s; %lld exchange%s kept\n", (long long)c->packets,
             td_plural(c->packets), (long long)c->connections, td_plural(c->connections), (long long)c->http.requests,
             td_plural(c->http.requests), (long long)c->http.exchanges, td_plural(c->http.exchanges));
-    if (c->http.cut)
+    if (c->http.not_whole)
         fprintf(to, "         %lld of them not whole: they are kept as far as they go, and not judged\n",
-                (long long)c->http.cut);
+                (long long)c->http.not_whole);
     if (left->dropped)
         fprintf(to, "         %lld packet%s dropped by the kernel, which had no room for %s\n", (long long)left->dropped,
                 td_plural(left->dropped), left->dropped == 1 ? "it" : "them");
     if (c->streams.lost)
         fprintf(to, "         %lld bytes of connections are not in the capture\n", (long long)c->streams.lost);
-    if (c->cut_segments)
+    if (c->snapped_segments)
         fprintf(to, "         %lld packet%s cut by the snap length (%lld bytes): capture with tcpdump -s 0\n",
-                (long long)c->cut_segments, td_plural(c->cut_segments), (long long)c->streams.snapped);
+                (long long)c->snapped_segments, td_plural(c->snapped_segments), (long long)c->streams.snapped);
     if (c->http.connections_tls)
         fprintf(to, "         %lld connection%s of TLS: capture where it is plain, behind the proxy that ends it\n",
                 (long long)c->http.connections_tls, td_plural(c->http.connections_tls));

@@ -92,7 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     }
     td_capture_end(c);
     check(td_capture_in_flight(c) == 0, "open after the end");
-    balance(td_capture_count(c), &seen);
+    balance(td_capture_counts_of(c), &seen);
     td_capture_free(c);
     return 0;
 }

@@ -71,6 +71,12 @@ static void key_of(const struct td_segment *s, struct key *key)
     key->end[1] = swap ? s->from : s->to;
 }
 
+/* Which end sends it? */
+static int side_of(const struct key *key, const struct td_segment *s)
+{
+    return memcmp(&key->end[0], &s->from, sizeof s->from) == 0 ? 0 : 1;
+}
+
 static void unlink_age(struct td_capture *c, struct connection *k)
 {
     *(k->newer ? &k->newer->older : &c->newest) = k->older;
@@ -218,7 +224,7 @@ static void find_client(struct connection *k, const struct td_segment *s, int fr
 static struct connection *open_connection(struct td_capture *c, struct connection *k, const struct key *key,
                                           const struct td_segment *s)
 {
-    const int from = memcmp(&key->end[0], &s->from, sizeof s->from) == 0 ? 0 : 1;
+    const int from = side_of(key, s);
 
     if (k && k->dir[from].begun && k->dir[from].first != s->seq + 1) {
         end_connection(k, false, OTHER_PORTS);
@@ -267,33 +273,39 @@ static void read_segment(struct connection *k, const struct td_segment *s, int f
     }
 }
 
-static void take_segment(struct td_capture *c, struct td_segment *s)
+/* The connection of a segment, which may begin here; SYN is taken off. NULL: there is none, and no memory or
+ * no reason for one. */
+static struct connection *connection_of(struct td_capture *c, struct td_segment *s)
 {
-    struct key key;
     struct connection *k;
-    int from;
+    struct key key;
 
     key_of(s, &key);
-    from = memcmp(&key.end[0], &s->from, sizeof s->from) == 0 ? 0 : 1;
     k = find(c, &key);
-    if (k && !(s->flags & TD_TCP_SYN) && is_far(&k->dir[from], s)) {
-        if (s->flags & TD_TCP_RST) { /* of a connection before it, or forged */
-            c->counts.orphan_segments++;
-            return;
-        }
-        end_connection(k, false, OTHER_PORTS);
-        k = NULL;
-    }
     if (s->flags & TD_TCP_SYN) {
         k = open_connection(c, k, &key, s);
         s->seq++;
-    } else if (!k && s->wire_len && !(s->flags & TD_TCP_RST)) {
-        k = add(c, &key, true);
+        return k;
     }
+    if (k && is_far(&k->dir[side_of(&key, s)], s)) {
+        if (s->flags & TD_TCP_RST) /* of a connection before it, or forged */
+            return NULL;
+        end_connection(k, false, OTHER_PORTS);
+        k = NULL;
+    }
+    return !k && s->wire_len && !(s->flags & TD_TCP_RST) ? add(c, &key, true) : k;
+}
+
+static void take_segment(struct td_capture *c, struct td_segment *s)
+{
+    struct connection *k = connection_of(c, s);
+    int from;
+
     if (!k) {
         c->counts.orphan_segments++;
         return;
     }
+    from = side_of(&k->key, s);
     unlink_age(c, k);
     link_newest(c, k);
     k->last_ns = s->t_ns;
@@ -302,7 +314,7 @@ static void take_segment(struct td_capture *c, struct td_segment *s)
         return;
     }
     c->counts.payload_bytes += s->len;
-    c->counts.cut_segments += s->len < s->wire_len;
+    c->counts.snapped_segments += s->len < s->wire_len;
     find_client(k, s, from);
     if (k->client == NOBODY) {
         c->counts.undecided_bytes += s->len;
@@ -362,7 +374,7 @@ void td_capture_free(struct td_capture *c)
     free(c);
 }
 
-const struct td_capture_counts *td_capture_count(struct td_capture *c)
+const struct td_capture_counts *td_capture_counts_of(struct td_capture *c)
 {
     c->counts.http = c->all.counts;
     return &c->counts;

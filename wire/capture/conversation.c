@@ -29,21 +29,22 @@ struct td_conversation {
     struct td_conversations *all;
     bool no_http;                 /* it speaks something else */
     bool begun;                   /* a message was read */
-    bool client_lost;             /* skip until a request begins */
-    bool lost;                    /* bytes were lost: only numbers tell which answer is whose, */
+    bool seeks_request;           /* skip until a request begins */
+    bool by_numbers;              /* bytes were lost: only numbers tell which answer is whose, */
     bool pipelined;               /* and not even these where requests did not wait for answers */
-    bool client_gap, gap_known;   /* a request may be lost, since the server had sent all before gap_at */
-    uint32_t gap_at, server_next; bool has_server; /* server_next: behind what came of it last */
-    bool disordered;              /* requests were forgotten: nothing tells */
+    bool forgot_requests;         /* requests were forgotten: nothing tells */
+    bool request_may_be_lost, answered_known; /* a request may be lost, and the server had sent all before answered_to */
+    uint32_t answered_to;
+    bool has_server; uint32_t server_next; /* behind what came of the server last */
     /* the request that comes in */
     bool in_request;
     struct td_http request;
     struct td_buf whole;
     uint32_t request_ack, request_end; /* as in struct pending */
     const char *request_spoiled;
-    struct piece *piece; size_t n_pieces, cap_pieces;
+    struct piece *pieces; size_t n_pieces, cap_pieces;
     /* those that wait */
-    struct pending *first, *last;
+    struct pending *first_pending, *last_pending;
     size_t n_pending;
     /* the answer to the first of them */
     bool in_answer;
@@ -96,7 +97,7 @@ static void note_close(struct td_conversations *all, uint32_t stream, int64_t t_
 /* The first request that waits is done with. kind NULL: its answer is whole. */
 static void close_first(struct td_conversation *c, int64_t t_ns, const char *kind, const char *why)
 {
-    struct pending *p = c->first;
+    struct pending *p = c->first_pending;
 
     if (p->spoiled) {
         kind = UNSEEN;
@@ -104,11 +105,11 @@ static void close_first(struct td_conversation *c, int64_t t_ns, const char *kin
     }
     if (p->kept) {
         note_close(c->all, p->stream, t_ns, kind, why);
-        c->all->counts.cut += kind != NULL;
+        c->all->counts.not_whole += kind != NULL;
         c->all->in_flight--;
     }
-    c->first = p->next;
-    c->last = c->first ? c->last : NULL;
+    c->first_pending = p->next;
+    c->last_pending = c->first_pending ? c->last_pending : NULL;
     c->n_pending--;
     free(p);
     if (c->in_answer)
@@ -118,7 +119,7 @@ static void close_first(struct td_conversation *c, int64_t t_ns, const char *kin
 
 static void close_all(struct td_conversation *c, int64_t t_ns, const char *kind, const char *why)
 {
-    while (c->first)
+    while (c->first_pending)
         close_first(c, t_ns, kind, why);
 }
 
@@ -127,10 +128,10 @@ static void forget_request(struct td_conversation *c)
     if (c->in_request)
         td_http_release(&c->request);
     c->in_request = false;
-    c->all->held_bytes -= (int64_t)(c->whole.len + c->n_pieces * sizeof *c->piece);
+    c->all->held_bytes -= (int64_t)(c->whole.len + c->n_pieces * sizeof *c->pieces);
     td_buf_release(&c->whole);
-    free(c->piece);
-    c->piece = NULL;
+    free(c->pieces);
+    c->pieces = NULL;
     c->n_pieces = c->cap_pieces = 0;
 }
 
@@ -154,9 +155,9 @@ static void put_request(struct td_conversation *c, struct pending *p, const stru
     c->all->in_flight++;
     c->all->counts.exchanges++;
     c->all->counts.bytes_kept += (int64_t)c->whole.len;
-    note_open(c->all, p->stream, c->piece[0].t_ns, &c->request, name);
-    for (i = 0; i < c->n_pieces; at += c->piece[i++].len)
-        put(c->all, p->stream, c->piece[i].t_ns, TD_WIRE_SENT, c->whole.data + at, c->piece[i].len);
+    note_open(c->all, p->stream, c->pieces[0].t_ns, &c->request, name);
+    for (i = 0; i < c->n_pieces; at += c->pieces[i++].len)
+        put(c->all, p->stream, c->pieces[i].t_ns, TD_WIRE_SENT, c->whole.data + at, c->pieces[i].len);
 }
 
 /* The request is complete, or as complete as it gets: it waits for its answer from now on.
@@ -172,12 +173,12 @@ static void end_request(struct td_conversation *c, int64_t t_ns, const char *spo
         all->counts.bytes_skipped += (int64_t)c->whole.len;
         forget_request(c);
         close_all(c, t_ns, UNSEEN, "no memory was left for its connection");
-        c->client_lost = c->disordered = true;
+        c->seeks_request = c->forgot_requests = true;
         return;
     }
-    c->pipelined |= c->first && (c->in_answer || c->last->ack == c->request_ack);
+    c->pipelined |= c->first_pending && (c->in_answer || c->last_pending->ack == c->request_ack);
     if (!spoiled)
-        spoiled = c->disordered ? "requests before it on its connection were forgotten" : c->request_spoiled;
+        spoiled = c->forgot_requests ? "requests before it on its connection were forgotten" : c->request_spoiled;
     *p = (struct pending){.head = strcmp(c->request.method, "HEAD") == 0, .spoiled = spoiled, .ack = c->request_ack,
                           .end = c->request_end};
     p->kept = c->n_pieces && all->wants(all->wants_arg, c->request.method, c->request.path, td_buf_str(&c->whole),
@@ -188,12 +189,12 @@ static void end_request(struct td_conversation *c, int64_t t_ns, const char *spo
         all->counts.other_requests++;
         all->counts.bytes_other += (int64_t)c->whole.len;
     }
-    *(c->last ? &c->last->next : &c->first) = p;
-    c->last = p;
+    *(c->last_pending ? &c->last_pending->next : &c->first_pending) = p;
+    c->last_pending = p;
     forget_request(c);
     if (++c->n_pending > TD_CONVERSATION_MAX_PENDING) {
         close_all(c, t_ns, UNSEEN, "too many requests waited for answers on its connection");
-        c->disordered = true;
+        c->forgot_requests = true;
     }
 }
 
@@ -219,21 +220,21 @@ static void classify_foreign(struct td_conversation *c, const uint8_t *data, siz
 static bool begin_request(struct td_conversation *c, const struct td_chunk *k)
 {
     if (!td_first_bytes_are_request(k->data, k->n)) {
-        if (!c->begun && !c->client_lost)
+        if (!c->begun && !c->seeks_request)
             classify_foreign(c, k->data, k->n);
-        c->client_lost = true;
+        c->seeks_request = true;
         *(c->no_http ? &c->all->counts.bytes_no_http : &c->all->counts.bytes_skipped) += (int64_t)k->n;
         return false;
     }
     td_http_init(&c->request, true, no_body, NULL);
     td_buf_init(&c->whole, TD_CONVERSATION_MAX_REQUEST);
     c->in_request = c->begun = true;
-    c->client_lost = false;
+    c->seeks_request = false;
     c->request_ack = k->ack;
     c->request_spoiled = NULL;
-    if (c->client_gap && c->gap_known && (int32_t)(k->ack - c->gap_at) > 0)
-        c->client_gap = false; /* what was lost has been answered since */
-    else if (c->client_gap)
+    if (c->request_may_be_lost && c->answered_known && (int32_t)(k->ack - c->answered_to) > 0)
+        c->request_may_be_lost = false; /* what was lost has been answered since */
+    else if (c->request_may_be_lost)
         c->request_spoiled = "a request before it on its connection may be lost";
     c->all->counts.requests++;
     return true;
@@ -242,17 +243,17 @@ static bool begin_request(struct td_conversation *c, const struct td_chunk *k)
 /* Keep bytes of a request until it is complete. False: there is no room. */
 static bool hold_piece(struct td_conversation *c, int64_t t_ns, const uint8_t *data, size_t n)
 {
-    const int64_t more = (int64_t)(n + sizeof *c->piece);
+    const int64_t more = (int64_t)(n + sizeof *c->pieces);
     int rc;
 
     if (c->all->held_bytes + more > c->all->max_held_bytes)
         return false;
-    rc = td_array_grow(&c->piece, c->n_pieces, &c->cap_pieces, sizeof *c->piece, 1 << 20);
+    rc = td_array_grow(&c->pieces, c->n_pieces, &c->cap_pieces, sizeof *c->pieces, 1 << 20);
     if (rc == TD_ENOMEM)
         td_out_of_memory_note();
     if (rc || td_buf_add(&c->whole, data, n))
         return false;
-    c->piece[c->n_pieces++] = (struct piece){t_ns, n};
+    c->pieces[c->n_pieces++] = (struct piece){t_ns, n};
     c->all->held_bytes += more;
     return true;
 }
@@ -268,10 +269,10 @@ static size_t read_request(struct td_conversation *c, const struct td_chunk *k)
     if (!hold_piece(c, k->t_ns, k->data, used)) {
         c->all->counts.bytes_skipped += (int64_t)used;
         end_request(c, k->t_ns, "its request is larger than what is kept in memory (--max-memory)");
-        c->client_lost = c->lost = true;
+        c->seeks_request = c->by_numbers = true;
     } else if (c->request.state == TD_HTTP_BAD) {
         end_request(c, k->t_ns, "its request is no HTTP/1.1");
-        c->client_lost = c->lost = true;
+        c->seeks_request = c->by_numbers = true;
     } else if (c->request.state == TD_HTTP_DONE) {
         end_request(c, k->t_ns, NULL);
     }
@@ -298,11 +299,10 @@ static void read_client(struct td_conversation *c, struct td_chunk k)
 /* ---- the server's bytes ---------------------------------------------------------------------- */
 
 /* Bytes of the server that belong to no message. */
-static bool skip_answer(struct td_conversation *c, const struct td_chunk *k)
+static void skip_bytes(struct td_conversation *c, const struct td_chunk *k)
 {
-    c->lost = true;
+    c->by_numbers = true;
     c->all->counts.bytes_skipped += (int64_t)k->n;
-    return false;
 }
 
 /* An interim answer ("100 Continue") to a request that is not complete. Returns its length; 0: it is none, or
@@ -323,18 +323,22 @@ static bool is_answer_to(const struct pending *p, const struct td_chunk *k)
 /* Does the answer to the first that waits begin here? Else the bytes are counted. */
 static bool begin_answer(struct td_conversation *c, const struct td_chunk *k)
 {
-    if (!td_first_bytes_are(k->data, k->n, "HTTP/1."))
-        return skip_answer(c, k);
-    if (!c->first && c->in_request) {
-        end_request(c, k->t_ns, "its answer began before it was complete");
-        c->client_lost = c->lost = true;
+    if (!td_first_bytes_are(k->data, k->n, "HTTP/1.")) {
+        skip_bytes(c, k);
+        return false;
     }
-    while (c->lost && c->first && (c->pipelined || !is_answer_to(c->first, k)))
+    if (!c->first_pending && c->in_request) {
+        end_request(c, k->t_ns, "its answer began before it was complete");
+        c->seeks_request = c->by_numbers = true;
+    }
+    while (c->by_numbers && c->first_pending && (c->pipelined || !is_answer_to(c->first_pending, k)))
         close_first(c, k->t_ns, UNSEEN, "the capture lost bytes of its connection, and its answer is not known");
-    if (!c->first)
-        return skip_answer(c, k);
+    if (!c->first_pending) {
+        skip_bytes(c, k);
+        return false;
+    }
     td_http_init(&c->answer, false, no_body, NULL);
-    c->answer.head = c->first->head;
+    c->answer.head = c->first_pending->head;
     c->in_answer = c->begun = true;
     return true;
 }
@@ -342,17 +346,17 @@ static bool begin_answer(struct td_conversation *c, const struct td_chunk *k)
 /* Read a part of an answer. Returns how many of the bytes belong to it. */
 static size_t read_answer(struct td_conversation *c, const struct td_chunk *k)
 {
-    const bool kept = c->first->kept;
+    const bool kept = c->first_pending->kept;
     size_t used;
 
     td_http_feed(&c->answer, (const char *)k->data, k->n);
     used = k->n - (size_t)c->answer.excess;
     *(kept ? &c->all->counts.bytes_kept : &c->all->counts.bytes_other) += (int64_t)used;
     if (kept && used)
-        put(c->all, c->first->stream, k->t_ns, TD_WIRE_RECEIVED, k->data, used);
+        put(c->all, c->first_pending->stream, k->t_ns, TD_WIRE_RECEIVED, k->data, used);
     if (c->answer.state == TD_HTTP_BAD) {
         close_first(c, k->t_ns, "parse", c->answer.bad);
-        c->lost = true;
+        c->by_numbers = true;
     } else if (c->answer.state == TD_HTTP_DONE) {
         close_first(c, k->t_ns, NULL, NULL);
     }
@@ -363,13 +367,13 @@ static void read_server(struct td_conversation *c, struct td_chunk k)
 {
     size_t n;
 
-    if (c->client_gap && !c->gap_known)
-        c->gap_at = k.seq;
-    c->gap_known |= c->client_gap;
+    if (c->request_may_be_lost && !c->answered_known)
+        c->answered_to = k.seq;
+    c->answered_known |= c->request_may_be_lost;
     c->has_server = true;
     c->server_next = k.seq + (uint32_t)k.n;
     while (k.n) {
-        n = !c->in_answer && !c->first && c->in_request ? interim(&k) : 0;
+        n = !c->in_answer && !c->first_pending && c->in_request ? interim(&k) : 0;
         if (n) {
             c->all->counts.bytes_other += (int64_t)n;
             step(&k, n);
@@ -389,7 +393,7 @@ struct td_conversation *td_conversation_new(struct td_conversations *all, bool m
 
     if (c) {
         c->all = all;
-        c->client_lost = c->lost = midway;
+        c->seeks_request = c->by_numbers = midway;
     } else {
         td_out_of_memory_note();
     }
@@ -401,7 +405,7 @@ void td_conversation_free(struct td_conversation *c)
     if (!c)
         return;
     td_conversation_end(c, 0, false, "its connection was dropped");
-    free(c->piece);
+    free(c->pieces);
     free(c);
 }
 
@@ -422,11 +426,11 @@ void td_conversation_gap(struct td_conversation *c, bool from_client, int64_t t_
     const char *what = cause == TD_GAP_SNAP ? "cut by the capture's snap length (tcpdump -s 0)" : "lost by the capture";
     char why[160];
 
-    c->lost = true;
+    c->by_numbers = true;
     if (from_client) {
-        c->client_lost = c->client_gap = true;
-        c->gap_known = c->has_server;
-        c->gap_at = c->server_next;
+        c->seeks_request = c->request_may_be_lost = true;
+        c->answered_known = c->has_server;
+        c->answered_to = c->server_next;
         if (c->in_request)
             end_request(c, t_ns, cause == TD_GAP_SNAP ? "its request was cut by the capture's snap length (tcpdump -s 0)"
                                                       : "a part of its request was lost by the capture");
@@ -446,7 +450,7 @@ static void close_owed(struct td_conversation *c, int64_t t_ns, bool client_left
         close_all(c, t_ns, UNSEEN, "the client closed the connection before its answer was whole");
     if (c->in_answer) /* it began here, and its numbers fit */
         close_first(c, t_ns, "cut", why);
-    if (c->lost)
+    if (c->by_numbers)
         close_all(c, t_ns, UNSEEN, "the capture lost bytes of its connection, and its answer is not known");
     close_all(c, t_ns, "cut", why);
 }

@@ -23,7 +23,7 @@
 struct td_conversation_counts {
     int64_t requests;             /* begun */
     int64_t other_requests;       /* of these: of paths that are not asked for, or left out by a limit */
-    int64_t exchanges, cut;       /* emitted; of these, not whole */
+    int64_t exchanges, not_whole;       /* emitted; of these, not whole */
     int64_t bytes_kept;           /* of exchanges, both directions */
     int64_t bytes_other;          /* of other requests and their answers */
     int64_t bytes_skipped;        /* that belong to no message that was seen from its beginning */
@@ -34,8 +34,10 @@ struct td_conversation_counts {
 /* With these a prompt is found again: as the name and the repeat of a suite's. */
 struct td_conversation_name { char prompt_id[64]; int32_t repeat; };
 
-/* Is this request to be kept? Then fill in its name.
- *   whole, n : the request's bytes; its body begins at `body` */
+/* Is this request to be kept? Then fill in its name. Called once for each request, complete or as far as it came
+ * (its head may be cut, and `body` is then n), before any of its bytes goes to the sink.
+ *   method, path : as far as td_http keeps them
+ *   whole        : [n], its bytes with a NUL behind; its body begins at `body` */
 typedef bool td_conversation_wants_fn(void *arg, const char *method, const char *path, const char *whole, size_t n,
                                       size_t body, struct td_conversation_name *name);
 

@@ -39,7 +39,7 @@ bool td_link_is_known(int link)
     }
 }
 
-/* The type that follows n bytes of header, at `at` in them; tags of VLANs are stepped over. -1: cut. */
+/* The type that follows n bytes of header, at `at` in them; tags of VLANs are stepped over. -1: snapped. */
 static int type_behind(struct rest *r, size_t n, size_t at)
 {
     const uint8_t *head = r->p;
@@ -65,7 +65,7 @@ static int type_of_ip(const struct rest *r)
     return r->p[0] >> 4 == 4 ? TYPE_IPV4 : r->p[0] >> 4 == 6 ? TYPE_IPV6 : 0;
 }
 
-/* Step over the link layer. Returns the type of what follows, 0: another one than IP, -1: cut. */
+/* Step over the link layer. Returns the type of what follows, 0: another one than IP, -1: snapped. */
 static int read_link(int link, struct rest *r)
 {
     switch (link) {
@@ -94,14 +94,20 @@ static bool cut_to(struct rest *r, size_t length)
     return true;
 }
 
+void td_endpoint_set_ipv4(struct td_endpoint *e, const uint8_t *ipv4)
+{
+    memset(e->address, 0, 10);
+    memset(e->address + 10, 0xFF, 2);
+    memcpy(e->address + 12, ipv4, 4);
+}
+
 static enum td_packet_kind read_ipv4(struct rest *r, struct td_segment *out)
 {
-    static const uint8_t MAPPED[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
     const uint8_t *p = r->p;
     size_t head;
 
     if (r->captured < 20)
-        return TD_PACKET_CUT;
+        return TD_PACKET_SNAPPED;
     head = (size_t)(p[0] & 15) * 4;
     if (p[0] >> 4 != 4 || head < 20 || (be16(p + 2) && be16(p + 2) < head))
         return TD_PACKET_BAD;
@@ -111,14 +117,12 @@ static enum td_packet_kind read_ipv4(struct rest *r, struct td_segment *out)
         return TD_PACKET_FRAGMENT;
     if (p[9] != PROTOCOL_TCP)
         return TD_PACKET_NOT_TCP;
-    memcpy(out->from.address, MAPPED, 12);
-    memcpy(out->from.address + 12, p + 12, 4);
-    memcpy(out->to.address, MAPPED, 12);
-    memcpy(out->to.address + 12, p + 16, 4);
-    return skip(r, head) ? TD_PACKET_TCP : TD_PACKET_CUT;
+    td_endpoint_set_ipv4(&out->from, p + 12);
+    td_endpoint_set_ipv4(&out->to, p + 16);
+    return skip(r, head) ? TD_PACKET_TCP : TD_PACKET_SNAPPED;
 }
 
-/* Step over an extension header. Returns the next one's number, -1: cut. */
+/* Step over an extension header. Returns the next one's number, -1: snapped. */
 static int skip_extension(struct rest *r, int type)
 {
     const uint8_t *p = r->p;
@@ -136,7 +140,7 @@ static enum td_packet_kind read_ipv6(struct rest *r, struct td_segment *out)
     int next, i;
 
     if (r->captured < 40)
-        return TD_PACKET_CUT;
+        return TD_PACKET_SNAPPED;
     if (p[0] >> 4 != 6 || !cut_to(r, be16(p + 4) ? (size_t)be16(p + 4) + 40 : 0))
         return TD_PACKET_BAD;
     next = p[6];
@@ -147,7 +151,7 @@ static enum td_packet_kind read_ipv6(struct rest *r, struct td_segment *out)
         next = skip_extension(r, next);
     if (next == 44)
         return TD_PACKET_FRAGMENT;
-    return next < 0 ? TD_PACKET_CUT : next == PROTOCOL_TCP ? TD_PACKET_TCP : TD_PACKET_NOT_TCP;
+    return next < 0 ? TD_PACKET_SNAPPED : next == PROTOCOL_TCP ? TD_PACKET_TCP : TD_PACKET_NOT_TCP;
 }
 
 /* ---- TCP ------------------------------------------------------------------------------------- */
@@ -158,7 +162,7 @@ static enum td_packet_kind read_tcp(struct rest *r, struct td_segment *out)
     size_t head;
 
     if (r->captured < 20)
-        return r->wire < 20 ? TD_PACKET_BAD : TD_PACKET_CUT;
+        return r->wire < 20 ? TD_PACKET_BAD : TD_PACKET_SNAPPED;
     head = (size_t)(p[12] >> 4) * 4;
     if (head < 20 || head > r->wire)
         return TD_PACKET_BAD;
@@ -168,7 +172,7 @@ static enum td_packet_kind read_tcp(struct rest *r, struct td_segment *out)
     out->ack = be32(p + 8);
     out->flags = p[13];
     if (!skip(r, head))
-        return TD_PACKET_CUT;
+        return TD_PACKET_SNAPPED;
     if (r->wire > 1 << 24) /* more than any packet has */
         return TD_PACKET_BAD;
     out->data = r->p;
@@ -186,7 +190,7 @@ enum td_packet_kind td_packet_read(int link, const uint8_t *p, size_t captured, 
 
     memset(out, 0, sizeof *out);
     if (type < 0)
-        return TD_PACKET_CUT;
+        return TD_PACKET_SNAPPED;
     if (type != TYPE_IPV4 && type != TYPE_IPV6)
         return TD_PACKET_NOT_IP;
     kind = type == TYPE_IPV4 ? read_ipv4(&r, out) : read_ipv6(&r, out);

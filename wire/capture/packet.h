@@ -20,6 +20,8 @@ bool td_link_is_known(int link);
 
 /* An IPv4 address is kept as IPv6 has it: ::ffff:a.b.c.d. */
 struct td_endpoint { uint8_t address[16]; uint16_t port; };
+/* Set the address, of 4 bytes in the network's order. */
+void td_endpoint_set_ipv4(struct td_endpoint *e, const uint8_t *ipv4);
 
 enum { TD_TCP_FIN = 1, TD_TCP_SYN = 2, TD_TCP_RST = 4, TD_TCP_ACK = 16 };
 
@@ -30,7 +32,7 @@ struct td_segment {
     uint8_t flags;                /* TD_TCP_* */
     const uint8_t *data;          /* borrowed from the packet */
     uint32_t len;                 /* bytes of payload that were captured */
-    uint32_t wire_len;            /* bytes of payload on the wire; more: cut by the snap length */
+    uint32_t wire_len;            /* bytes of payload on the wire; more than len: snapped */
 };
 
 enum td_packet_kind {
@@ -38,7 +40,7 @@ enum td_packet_kind {
     TD_PACKET_NOT_IP,
     TD_PACKET_NOT_TCP,            /* IP, but no TCP */
     TD_PACKET_FRAGMENT,           /* of an IP packet: not put together */
-    TD_PACKET_CUT,                /* the snap length ends within the headers */
+    TD_PACKET_SNAPPED,            /* the snap length ends within the headers */
     TD_PACKET_BAD,                /* lengths that contradict each other */
     TD_PACKET_KINDS
 };

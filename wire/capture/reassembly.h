@@ -4,7 +4,8 @@
  * Segments may come out of order, twice, overlapping, or not at all. Bytes are handed on in order, with
  * the time at which they were all there: that is when the receiver could read them. What the capture
  * lost is a gap. A hole becomes one where the receiver acknowledged its bytes a while ago, where too much
- * waits behind it, or at the end. Of two segments that disagree the first one counts. */
+ * waits behind it, or at the end. Of segments that disagree those count that were handed on, else
+ * those with the lower number, else the first. */
 #ifndef TD_WIRE_CAPTURE_REASSEMBLY_H
 #define TD_WIRE_CAPTURE_REASSEMBLY_H
 
@@ -19,7 +20,7 @@ enum td_gap_cause { TD_GAP_LOST, TD_GAP_SNAP };
 struct td_reassembly_counts {     /* of all connections */
     int64_t bytes;                /* handed on */
     int64_t repeated;             /* bytes that were there already */
-    int64_t differing;            /* segments that disagree with those before them */
+    int64_t differing;            /* segments that disagree with others that wait; those handed on are not kept */
     int64_t lost, snapped;        /* bytes of gaps, by cause */
     int64_t no_room;              /* of lost: bytes that came, and found no memory */
     int64_t held, max_held;       /* bytes of memory that wait now; the most that may */

@@ -128,7 +128,7 @@ static void test_what_waits_behind_a_hole_is_bounded(void **state)
     }
     assert_int_equal(s.unseen, 1);
     assert_non_null(strstr(s.last_close, "a part of its answer was lost by the capture"));
-    assert_int_equal(td_capture_count(c)->streams.lost, 5000 - 519);
+    assert_int_equal(td_capture_counts_of(c)->streams.lost, 5000 - 519);
     td_capture_free(c);
     free(piece);
 }
@@ -143,10 +143,10 @@ static void test_segments_behind_a_hole_are_bounded(void **state)
     (void)state;
     open_connection(c, 7);
     for (i = 0; i <= TD_REASSEMBLY_MAX_SEGMENTS; i++) {
-        assert_int_equal(td_capture_count(c)->streams.lost, 0);
+        assert_int_equal(td_capture_counts_of(c)->streams.lost, 0);
         put(c, true, 7, 0, 200 + 2 * (uint32_t)i, 0, "x", 1, 0);
     }
-    assert_int_equal(td_capture_count(c)->streams.lost, 100);
+    assert_int_equal(td_capture_counts_of(c)->streams.lost, 100);
     td_capture_free(c);
 }
 
@@ -163,13 +163,13 @@ static void test_memory_behind_all_holes_is_bounded(void **state)
         open_connection(c, (uint16_t)(7 + i));
         put(c, true, (uint16_t)(7 + i), 0, 200, 0, piece, sizeof piece, 0);
     }
-    assert_int_equal(td_capture_count(c)->streams.lost, 0);
-    assert_in_range(td_capture_count(c)->streams.held, 9 * sizeof piece, 40000);
+    assert_int_equal(td_capture_counts_of(c)->streams.lost, 0);
+    assert_in_range(td_capture_counts_of(c)->streams.held, 9 * sizeof piece, 40000);
     open_connection(c, 99);
     put(c, true, 99, 0, 200, 0, piece, sizeof piece, 0);
-    assert_int_equal(td_capture_count(c)->streams.lost, 100);
+    assert_int_equal(td_capture_counts_of(c)->streams.lost, 100);
     td_capture_end(c);
-    assert_int_equal(td_capture_count(c)->streams.held, 0);
+    assert_int_equal(td_capture_counts_of(c)->streams.held, 0);
     td_capture_free(c);
 }
 
@@ -186,7 +186,7 @@ static void test_the_silent_ones_are_dropped(void **state)
     }
     put_text(c, true, 7, 100, ASK); /* not silent */
     td_capture_drop_oldest(c);
-    assert_int_equal(td_capture_count(c)->dropped, 3);
+    assert_int_equal(td_capture_counts_of(c)->dropped, 3);
     assert_int_equal(s.unseen, 3);
     put_text(c, false, 7, 500, SAY);
     assert_string_equal(s.last_close, "{\"close\":{\"ok\":true}}");
@@ -204,11 +204,11 @@ static void test_a_hole_that_was_acknowledged_is_given_up(void **state)
     put_text(c, true, 7, 100, ASK);
     put(c, false, 7, 0, 600, 0, "later", 5, MS);
     put(c, true, 7, TD_TCP_ACK, 100 + strlen(ASK), 605, "", 0, 2 * MS);
-    assert_int_equal(td_capture_count(c)->streams.lost, 0);
+    assert_int_equal(td_capture_counts_of(c)->streams.lost, 0);
     put(c, true, 7, TD_TCP_ACK, 100 + strlen(ASK), 605, "", 0, MS + TD_REASSEMBLY_PATIENCE_NS);
-    assert_int_equal(td_capture_count(c)->streams.lost, 0);
+    assert_int_equal(td_capture_counts_of(c)->streams.lost, 0);
     put(c, true, 7, TD_TCP_ACK, 100 + strlen(ASK), 605, "", 0, 2 * MS + TD_REASSEMBLY_PATIENCE_NS);
-    assert_int_equal(td_capture_count(c)->streams.lost, 100);
+    assert_int_equal(td_capture_counts_of(c)->streams.lost, 100);
     td_capture_free(c);
 }
 
@@ -223,7 +223,7 @@ static void test_connections_are_bounded(void **state)
         open_connection(c, (uint16_t)(1000 + i));
         put_text(c, true, (uint16_t)(1000 + i), 100, ASK);
     }
-    assert_int_equal(td_capture_count(c)->dropped, 3);
+    assert_int_equal(td_capture_counts_of(c)->dropped, 3);
     assert_int_equal(s.unseen, 3);
     assert_non_null(strstr(s.last_close, "more connections were open than are followed"));
     td_capture_free(c);
@@ -267,7 +267,7 @@ static void test_requests_in_memory_are_bounded(void **state)
     put(c, true, 7, TD_TCP_ACK, 2100, 500 + (uint32_t)strlen(SAY), ASK, strlen(ASK), 0);
     put(c, false, 7, TD_TCP_ACK, 500 + (uint32_t)strlen(SAY), 2100 + (uint32_t)strlen(ASK), SAY, strlen(SAY), 0);
     assert_string_equal(s.last_close, "{\"close\":{\"ok\":true}}");
-    assert_int_equal(td_capture_count(c)->http.bytes_skipped, 1500);
+    assert_int_equal(td_capture_counts_of(c)->http.bytes_skipped, 1500);
     td_capture_free(c);
 }
 
