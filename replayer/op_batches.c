@@ -321,7 +321,7 @@ static int write_batch(struct td_op_batches *b, struct td_op_batch *of, int64_t 
     for (i = 0; i < of->n && !rc; i++)
         rc = write_op(b, &of->item[i], err);
     if (!rc) {
-        td_op_pace_judged(b->pace, b->run, of->item, of->n, took_ns + td_clock_mono_ns() - began_ns);
+        td_op_pace_judged(b->pace, b->run, of->item, of->n, took_ns, td_clock_mono_ns() - began_ns);
         b->run->stats->replayed += of->n;
         atomic_store(&b->run->judged, b->run->stats->replayed);
     }
@@ -356,10 +356,15 @@ static int replay_alone(struct td_op_batches *b, bool *more, struct td_error *er
 
 /* ---- all stages at once -------------------------------------------------------------------------------------------- */
 
+bool td_op_batches_overlap(const struct td_op_batches *b)
+{
+    return td_op_judge_threads() > 1 && !(b->run->has_baseline && b->run->opt->op_timing) && td_memory_max() >= BESIDE_MEMORY &&
+           td_memory_address_space() / 2 >= BESIDE_MEMORY;
+}
+
 static bool may_overlap(const struct td_op_batches *b)
 {
-    return b->threads > 1 && !b->pace->measures && !(b->run->has_baseline && b->run->opt->op_timing) && td_memory_max() >= BESIDE_MEMORY &&
-           td_memory_address_space() / 2 >= BESIDE_MEMORY;
+    return !b->pace->measures && td_op_batches_overlap(b);
 }
 
 static void read_beside(void *arg)

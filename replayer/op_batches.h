@@ -60,6 +60,8 @@ struct td_op_batches {
     atomic_bool ends;                    /* nothing more is read */
 };
 
+/* Will the stages work at once, now, or once there is a plan? */
+bool td_op_batches_overlap(const struct td_op_batches *b);
 /* Replay the window's ops until it is at its end, until the user stops it, or the time is over (pace->late): what was run by then is
  * judged and written. Errors are those of the replayer; of what was run, batches before the error are written. */
 int td_op_batches_replay(struct td_op_batches *b, struct td_op_window *w, struct td_error *err);

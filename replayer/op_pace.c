@@ -95,13 +95,19 @@ void td_op_pace_ran(struct td_op_pace *p, const struct td_op_item *it)
 }
 
 /* Of two ops of a group the cheaper one tells what the next will take: the dearer one met something else. */
-static void note_cost(struct td_op_run_group *g, double cost_s)
+static void note_cost(struct td_op_run_group *g, double cost_s, double beside_s)
 {
     g->cost_s = g->done ? fmin(g->cost_s, cost_s) : cost_s;
+    g->beside_s = g->done ? fmin(g->beside_s, beside_s) : beside_s;
     g->done++;
 }
 
-void td_op_pace_judged(struct td_op_pace *p, struct td_op_run *r, const struct td_op_item *items, int n, int64_t took_ns)
+double td_op_pace_beside(double load_s, double run_s, double judge_s, double write_s, int cpus)
+{
+    return fmax(fmax(load_s, run_s), judge_s + (load_s + run_s) / cpus) + write_s;
+}
+
+void td_op_pace_judged(struct td_op_pace *p, struct td_op_run *r, const struct td_op_item *items, int n, int64_t judged_ns, int64_t wrote_ns)
 {
     int64_t sum = 0;
     int i;
@@ -109,9 +115,11 @@ void td_op_pace_judged(struct td_op_pace *p, struct td_op_run *r, const struct t
     for (i = 0; i < n; i++)
         sum += items[i].judge_ns;
     for (i = 0; p->measures && i < n; i++) {
-        const double part = sum > 0 ? (double)items[i].judge_ns / (double)sum : 1.0 / n;
+        const double part = sum > 0 ? (double)items[i].judge_ns / (double)sum : 1.0 / n, load = (double)items[i].load_ns,
+                     run = (double)(items[i].run_ns - items[i].load_ns), judge = part * (double)judged_ns, write = part * (double)wrote_ns;
 
-        note_cost(&r->groups[items[i].group], ((double)items[i].run_ns + part * (double)took_ns) / TD_NS_PER_S);
+        note_cost(&r->groups[items[i].group], (load + run + judge + write) / TD_NS_PER_S,
+                  td_op_pace_beside(load, run, judge, write, p->cpus > 1 ? p->cpus : 1) / TD_NS_PER_S);
     }
 }
 
@@ -163,7 +171,7 @@ static void fit(struct td_op_pace *p, struct td_op_run *r, struct td_op_plan_cos
     for (g = 0; g < n; g++) {
         cost[g].have = r->list.groups[g].chosen;
         cost[g].done = r->groups[g].done;
-        cost[g].cost_s = r->groups[g].cost_s + read_s;
+        cost[g].cost_s = (p->overlaps ? r->groups[g].beside_s : r->groups[g].cost_s) + read_s;
     }
     td_op_plan_fit(cost, n, (p->time_s - spent - p->pass_s) * PLANNED, keep);
     longest = spent + p->pass_s + seconds_of(cost, n, keep);

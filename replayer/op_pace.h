@@ -16,6 +16,7 @@ struct td_op_pace {
     double stop_s;              /* no op is begun later than this; 0: there is no such time */
     bool measures;              /* there is no plan yet */
     int32_t turn;               /* of the batch, while it measures */
+    bool overlaps; int cpus;    /* what is planned is read, run and judged at once (op_batches.h), on so many CPUs */
     int64_t began_ns, aside_ns; /* when the clock began to run; how long it stood still */
     double pass_s;              /* that reading the records once takes */
     bool late;                  /* an op was not begun, for it was too late */
@@ -30,12 +31,15 @@ const struct td_op_choice *td_op_pace_next(struct td_op_pace *p, const struct td
 /* Is it too late to begin an op? One op at least is begun, however late it is. */
 bool td_op_pace_is_late(struct td_op_pace *p, const struct td_op_run *r);
 void td_op_pace_ran(struct td_op_pace *p, const struct td_op_item *it);
-/* The batch was judged and written in took_ns. */
-void td_op_pace_judged(struct td_op_pace *p, struct td_op_run *r, const struct td_op_item *items, int n, int64_t took_ns);
+/* The batch was judged in judged_ns, and written in wrote_ns. */
+void td_op_pace_judged(struct td_op_pace *p, struct td_op_run *r, const struct td_op_item *items, int n, int64_t judged_ns, int64_t wrote_ns);
 
 /* Begin to measure. The ops to do so with, in their order, from malloc; NULL: out of memory.
  *   *n : how many */
 int32_t *td_op_pace_measure(struct td_op_pace *p, const struct td_op_list *list, size_t *n);
+/* What an op takes of the time where the stages work at once: the longest of them, in seconds. Judging uses all CPUs, so reading and
+ * running, which use one each, take their share of them away. Writing waits for all. Pure. */
+double td_op_pace_beside(double load_s, double run_s, double judge_s, double write_s, int cpus);
 /* Make the plan: what does not fit is not chosen any more. *left_out: how many. TD_ENOMEM. */
 int td_op_pace_plan(struct td_op_pace *p, struct td_op_run *r, int64_t *left_out, struct td_error *err);
 

@@ -16,6 +16,7 @@
 #include "format/planned.h"
 #include "replayer/build_pair.h"
 #include "replayer/op_batches.h"
+#include "replayer/op_judge.h"
 #include "replayer/op_load.h"
 #include "replayer/op_pace.h"
 #include "replayer/op_run.h"
@@ -159,7 +160,11 @@ static int replay_in_time(struct op_replay *j, struct td_error *err)
     int64_t left_out = 0;
     size_t n = 0;
     int32_t *which = td_op_pace_measure(&j->pace, &j->run.list, &n);
-    int rc = which ? replay_listed(j, which, n, err) : td_fail(err, TD_ENOMEM, "out of memory for a plan");
+    int rc;
+
+    j->pace.overlaps = td_op_batches_overlap(&j->batches);
+    j->pace.cpus = td_op_judge_threads();
+    rc = which ? replay_listed(j, which, n, err) : td_fail(err, TD_ENOMEM, "out of memory for a plan");
 
     if (!rc && !stopped(j))
         rc = td_op_pace_plan(&j->pace, &j->run, &left_out, err);

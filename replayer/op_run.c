@@ -55,7 +55,7 @@ bool td_op_run_load(struct td_op_loader *loader, struct td_op_item *it)
     const int64_t began_ns = td_clock_mono_ns();
 
     it->is_ready = load_item(loader, it);
-    it->run_ns = td_clock_mono_ns() - began_ns;
+    it->load_ns = it->run_ns = td_clock_mono_ns() - began_ns;
     return it->is_ready;
 }
 

@@ -15,7 +15,8 @@
 struct td_op_run_group {
     int crashes, hangs;
     uint32_t reached;                  /* the last stage that a crashed or hung op of it came to */
-    int64_t done; double cost_s;       /* ops that were judged before there was a plan; the least that one took */
+    int64_t done;                      /* ops that were judged before there was a plan */
+    double cost_s, beside_s;           /* the least that one took; and would take where the stages work at once */
 };
 
 /* What all ops of a replay share. */
