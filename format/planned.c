@@ -75,6 +75,14 @@ void td_planned_read(const struct td_fixture *fx, struct td_planned *out)
         out->lost = 0;
 }
 
+int64_t td_planned_starts(const cJSON *manifest)
+{
+    const cJSON *plan = td_json_get(manifest, PLAN);
+    const int64_t starts = figure(plan, "starts"), repeats = figure(plan, "repeats");
+
+    return starts > 1 && repeats > 0 && !(repeats % starts) ? starts : 1;
+}
+
 void td_planned_write(struct td_writer *w, const char *name, int64_t n)
 {
     td_writer_fact_num(w, PLAN, name, (double)n);

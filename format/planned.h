@@ -31,6 +31,9 @@ struct td_planned {
 };
 void td_planned_read(const struct td_fixture *fx, struct td_planned *out);
 
+/* On how many starts of the server the planned repeats were recorded, each on as many; 1 where the manifest does not tell. */
+int64_t td_planned_starts(const cJSON *manifest);
+
 /* Write one number of the plan; the last one of a name holds. */
 void td_planned_write(struct td_writer *w, const char *name, int64_t n);
 /* Write what was seen of it at the end, and why that is less.

@@ -71,9 +71,13 @@ static void print_requests(const struct td_record_options *o, const struct td_su
     if (q->tapped)
         snprintf(tapped, sizeof tapped, ", %lld for ops where there is a tap",
                  (long long)q->tapped);
-    printf("send     %zu prompts, each %lld times: %lld requests to be timed%s; at most %lld "
+    char starts[80] = "";
+
+    if (o->starts > 1)
+        snprintf(starts, sizeof starts, " (%lld on each of %lld starts)", (long long)(o->repeat / o->starts), (long long)o->starts);
+    printf("send     %zu prompts, each %lld times%s: %lld requests to be timed%s; at most %lld "
            "tokens in all\n",
-           suite->n, (long long)o->repeat, (long long)q->timed, tapped, (long long)q->tokens);
+           suite->n, (long long)o->repeat, starts, (long long)q->timed, tapped, (long long)q->tokens);
     if (q->scores && (!answered || td_scores_offered(server)))
         printf("         at most %lld requests to score answers%s\n", (long long)q->scores,
                answered ? "" : ", where the server offers it");

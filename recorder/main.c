@@ -30,7 +30,7 @@ static struct {
     const char *api, *scores, *launches, *gpu_time;
     bool tap_env, run, graphs, is_passive;
 } given = {
-    .o = {.suite = "quick", .gemms = "auto", .repeat = 5,
+    .o = {.suite = "quick", .gemms = "auto", .repeat = 5, .starts = 1,
           .tapped_repeat = 1, .logprobs = 5, .timeout_s = 300},
     .api = "auto",
     .scores = "on",
@@ -48,6 +48,9 @@ static const struct td_arg table[] = {
      "the prompts: built in, or a file of JSON lines (default quick)", 0, 0},
     {"repeat", 'k', TD_ARG_I64, &given.o.repeat, "K",
      "times that each prompt is sent: the noise floor (default 5)", 1, 10000},
+    {"starts", 0, TD_ARG_I64, &given.o.starts, "N",
+     "with --run: start the server N times, and send --repeat to each start, so that a gate on this host can tell a slower server from "
+     "one that was started again (default 1)", 1, 100},
     {"concurrency", 'c', TD_ARG_I64, &given.o.concurrency, "N",
      "requests in flight (default: as the suite says)", 1, 4096},
     {"max-tokens", 'n', TD_ARG_I64, &given.o.max_tokens, "N",
@@ -278,6 +281,9 @@ static int parse(int argc, char **argv, struct td_error *err)
                      given.o.server_log);
     if (!rc)
         rc = read_passive(err);
+    if (!rc && given.o.starts > 1 && !given.run)
+        rc = td_fail(err, TD_EINVAL, "--starts is for the server that --run starts");
+    given.o.repeat *= given.o.starts;
     if (!rc)
         rc = td_outside_fixtures_option("-o", given.o.out, err);
     if (!rc)

@@ -20,13 +20,12 @@
 #include "recorder/recording.h"
 #include "recorder/recording_facts.h"
 #include "recorder/recording_gpu_time.h"
+#include "recorder/recording_starts.h"
 #include "recorder/recording_state.h"
 #include "recorder/recording_tap.h"
 #include "recorder/send_requests.h"
 #include "recorder/tap_client/tap_client.h"
 #include "wire/open_files.h"
-
-#define WARMUP_TOKENS 8
 
 /* ---- 1. before the server is asked ----------------------------------------------------------- */
 
@@ -78,16 +77,6 @@ static int prepare(struct td_recording *r, struct td_error *err)
 static int reach_server(struct td_recording *r, struct td_error *err)
 {
     const struct td_record_options *o = r->opt;
-    struct td_api_options api = {.server = o->server,
-                                 .kind = o->api,
-                                 .model = o->model,
-                                 .headers = o->headers,
-                                 .timeout_ms =
-                                     (int)((o->wait > 0 ? (double)o->wait : o->timeout_s) * 1000),
-                                 .wait_unreachable = o->wait || o->command,
-                                 .alive = td_run_server_is_coming,
-                                 .alive_arg = &r->started,
-                                 .stop = r->stop};
     bool with_tap = o->mode.steps != TD_TAP_CLIENT_OFF;
     int rc = TD_OK;
 
@@ -101,7 +90,7 @@ static int reach_server(struct td_recording *r, struct td_error *err)
     if (!rc && o->gemms_required && *r->no_tap)
         rc = td_fail(err, TD_ENOTFOUND, "--gemms %s: %s", o->gemms, r->no_tap);
     if (!rc)
-        rc = td_api_probe(&api, &r->server, err);
+        rc = td_recording_probe(r, &r->server, err);
     if (rc && rc != TD_EINTR && r->started.proc.pid > 0 && !*r->started.elsewhere)
         td_server_log_show(&r->started.log);
     if (rc == TD_ECRASH && *r->started.elsewhere) {
@@ -174,30 +163,19 @@ static int warm_up(struct td_recording *r, struct td_error *err)
 
     do {
         r->ask_again = false;
-        rc = td_recording_send_first(r, TD_PHASE_WARMUP, WARMUP_TOKENS, err);
+        rc = td_recording_send_first(r, TD_PHASE_WARMUP, TD_WARMUP_TOKENS, err);
     } while (!rc && r->ask_again && !r->interrupted);
     return rc;
 }
 
-/* The timed repeats, and the server's own metrics before and after them. A prefix cache would save
- * equal prefills: where no salt in the request prevents that, and the cache can be emptied, it is
- * emptied before each repeat. */
+/* The timed repeats of the first start, and the server's own metrics before and after them. */
 static int timed_phase(struct td_recording *r, struct td_error *err)
 {
     const char *const *headers = r->opt->headers;
-    bool reset = td_extras_reset_cache(&r->extras, &r->server, headers);
-    bool singly =
-        reset && (r->server.without >> TD_FIELD_SALT & 1 || r->server.kind == TD_API_SGLANG);
-    int64_t from, step = singly ? 1 : r->opt->repeat;
-    int rc = TD_OK;
+    int rc;
 
     td_extras_metrics(&r->extras, &r->server, headers, &r->metrics[0]);
-    for (from = 0; from < r->opt->repeat && !rc && !r->interrupted && !r->server_gone;
-         from += step) {
-        if (from)
-            td_extras_reset_cache(&r->extras, &r->server, headers);
-        rc = td_recording_send_phase(r, TD_PHASE_TIMED, from, step, "recording", err);
-    }
+    rc = td_recording_timed(r, 0, err);
     if (!r->interrupted && !r->server_gone)
         td_extras_metrics(&r->extras, &r->server, headers, &r->metrics[1]);
     return rc;
@@ -236,6 +214,19 @@ static int score_phase(struct td_recording *r, struct td_error *err)
     return rc;
 }
 
+/* Read what the tap has sent to its end. What was read last counts as well: of a ring that broke, for example. */
+static void end_tap(struct td_recording *r)
+{
+    struct td_error late = {0};
+
+    if (td_tap_client_end(r->client, &late))
+        snprintf(r->tap_failure, sizeof r->tap_failure, "%.199s", late.msg);
+    if (r->client)
+        td_tap_client_state(r->client, &r->ops);
+    td_tap_client_close(r->client, NULL);
+    r->client = NULL;
+}
+
 static int run_phases(struct td_recording *r, struct td_error *err)
 {
     int rc = warm_up(r, err);
@@ -255,6 +246,10 @@ static int run_phases(struct td_recording *r, struct td_error *err)
         rc = score_phase(r, err);
     if (!rc)
         rc = td_recording_gpu_time(r, err);
+    if (!rc && r->opt->starts > 1) {
+        end_tap(r);
+        rc = td_recording_more_starts(r, err);
+    }
     if (!rc && r->server_gone) /* what came before is a recording all the same */
         td_log(TD_LOG_WARN, "record", "%s ended while it was recorded (%s)", r->opt->command[0],
                r->started.how);
@@ -299,14 +294,8 @@ static int close_fixture(struct td_recording *r, int rc, struct td_recording_sta
     struct td_error late = {0};
 
     td_recording_facts_end(r);
-    if (td_tap_client_end(r->client, &late))
-        snprintf(r->tap_failure, sizeof r->tap_failure, "%.199s", late.msg);
-    if (r->client) /* the last that was read counts as well: of a ring that broke, for example */
-        td_tap_client_state(r->client, &r->ops);
-    td_tap_client_close(r->client, NULL);
-    r->client = NULL;
+    end_tap(r);
     td_recording_state_end(r, rc, state);
-    memset(&late, 0, sizeof late);
     if (td_writer_close(r->writer, state->name, &late)) {
         td_error_clear(err); /* what else went wrong followed from it */
         rc = td_fail(err, late.code, "%s; what was committed before is in %s ({fixture} repair %s)",

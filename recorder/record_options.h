@@ -17,6 +17,7 @@ struct td_record_options {
     const char *server, *out, *suite, *model, *gemms, *tap_socket, *checkpoint, *layers, *ops;
     const struct td_own_file *own; /* what --ops names, read; NULL: nothing */
     enum td_api_kind api;
+    int64_t starts;               /* of the server by --run: repeats are those of all of them */
     int64_t repeat, tapped_repeat, concurrency, max_tokens, logprobs, seed;
     int64_t scores;               /* answers to have scored, 0: none */
     int64_t graphs_mib;           /* of --graphs; 0: without */

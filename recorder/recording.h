@@ -20,6 +20,9 @@
 
 struct td_tap_client;
 
+#define TD_WARMUP_TOKENS 8
+#define TD_STARTS_MAX 100
+
 struct td_recording {
     const struct td_record_options *opt;
     const volatile sig_atomic_t *stop;
@@ -31,6 +34,7 @@ struct td_recording {
     struct td_writer *writer;
     char dir[TD_PATH_MAX];        /* the fixture's */
     bool interrupted, server_gone;
+    double probe_ms[TD_STARTS_MAX]; int n_probes; /* how fast the machine was, of each start */
     int64_t planned_timed, planned_tapped, planned_scores; /* requests (recording_state.h) */
 
     /* Requests and what came back. An exchange passes fill_ids, then the writer, scores,

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "recorder/host_facts.h"
+#include "format/host_facts.h"
 #include "recorder/recording_state.h"
 #include "wire/api_facts.h"
 

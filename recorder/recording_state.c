@@ -17,6 +17,8 @@ void td_recording_plan_begin(struct td_recording *r)
 
     td_planned_write(r->writer, "prompts", prompts);
     td_planned_write(r->writer, "repeats", o->repeat);
+    if (o->starts > 1)
+        td_planned_write(r->writer, "starts", o->starts);
     td_planned_write(r->writer, "timed", prompts * o->repeat);
     r->planned_timed = prompts * o->repeat;
     /* Until it is known which answers can be scored, all of them are meant to be. */

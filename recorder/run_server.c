@@ -46,6 +46,7 @@ int td_run_server_start(struct td_run_server *s, char **command, const char *url
                                 .own_group = true,
                                 .ends_with_family = true};
     struct td_error why = {0};
+    bool is_first;
     int rc = check_free(url, err);
 
     if (rc)
@@ -56,10 +57,11 @@ int td_run_server_start(struct td_run_server *s, char **command, const char *url
         snprintf(no_tap, no_tap_size, "%s", why.msg);
     else if (with_tap)
         o.extra_env = env.vars;
+    is_first = !s->url;
     s->url = url;
     rc = td_proc_start(&s->proc, &o, err);
     td_run_server_group = rc ? 0 : (sig_atomic_t)s->proc.pid;
-    if (!rc && *s->log.path)
+    if (!rc && is_first && *s->log.path)
         td_log_note("the server's output goes to %s", s->log.path);
     td_tap_client_env_release(&env);
     return rc;
@@ -134,9 +136,15 @@ bool td_run_server_is_coming(void *arg)
     return true;
 }
 
-void td_run_server_end(struct td_run_server *s)
+void td_run_server_stop(struct td_run_server *s)
 {
     td_proc_end(&s->proc, GRACE_MS);
     td_run_server_group = 0;
+    s->how[0] = '\0';
+}
+
+void td_run_server_end(struct td_run_server *s)
+{
+    td_run_server_stop(s);
     td_server_log_close(&s->log);
 }

@@ -35,6 +35,8 @@ bool td_run_server_alive(void *arg);
 /* While it is waited for: the same, but false also when it answers on another port than that of
  * url, which fills `elsewhere`. Looks once a second. */
 bool td_run_server_is_coming(void *arg);
+/* End it, by force after 15 s, so that it can be started again. */
+void td_run_server_stop(struct td_run_server *s);
 /* End it, by force after 15 s. Safe when none was started. */
 void td_run_server_end(struct td_run_server *s);
 

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -16,6 +15,7 @@
 #include "common/shell_command.h"
 #include "common/log.h"
 #include "common/new_folder.h"
+#include "format/host_facts.h"
 #include "format/fixture_check.h"
 #include "format/planned.h"
 #include "replayer/build_pair.h"
@@ -245,27 +245,6 @@ static void write_hash_fact(struct td_writer *w, const char *key, const char *pa
         td_writer_fact_str(w, "replay", key, hex);
 }
 
-static void write_host_facts(struct td_writer *w)
-{
-    struct utsname u;
-    char line[256];
-    FILE *f = fopen("/proc/cpuinfo", "r");
-
-    while (f && fgets(line, sizeof line, f))
-        if (!strncmp(line, "model name", 10) && strchr(line, ':')) {
-            line[strcspn(line, "\n")] = '\0';
-            td_writer_fact_str(w, "host", "cpu", strchr(line, ':') + 2);
-            break;
-        }
-    if (f)
-        fclose(f);
-    td_writer_fact_num(w, "host", "cores", (double)sysconf(_SC_NPROCESSORS_ONLN));
-    if (!uname(&u)) {
-        td_writer_fact_str(w, "host", "kernel", u.release);
-        td_writer_fact_str(w, "host", "isa", u.machine);
-    }
-}
-
 static void write_replay_facts(struct replay *s)
 {
     const struct td_replay_options *o = s->opt;
@@ -273,7 +252,7 @@ static void write_replay_facts(struct replay *s)
 
     td_writer_fact_str(s->w, "replay", "of", td_fixture_id(s->fx));
     td_writer_fact_str(s->w, "replay", "of_dir", td_fixture_dir(s->fx));
-    write_host_facts(s->w);
+    td_host_facts_write(s->w);
     if (o->shard.of > 1) {
         snprintf(shard, sizeof shard, "%lld/%lld", (long long)o->shard.index, (long long)o->shard.of);
         td_writer_fact_str(s->w, "replay", "shard", shard);

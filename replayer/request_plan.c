@@ -7,6 +7,7 @@
 
 #include "common/json.h"
 #include "common/out_of_memory.h"
+#include "format/planned.h"
 
 #define MAX_REPEATS 10000
 
@@ -166,10 +167,10 @@ static void release_copies(struct copies *c)
 }
 
 /* Shallow copies of the exchanges to send, one per repeat wanted. */
-static int make_copies(const struct td_exchange *xs, size_t n, enum td_phase phase, int64_t repeat, bool by_ids, struct copies *c,
+static int make_copies(const struct td_exchange *xs, size_t n, enum td_phase phase, int64_t repeat, int64_t starts, bool by_ids, struct copies *c,
                        struct td_request_plan_counts *counts, struct td_error *err)
 {
-    int64_t have = count_repeats(xs, n, phase), want = repeat > 0 ? repeat : have, lap,
+    int64_t have = count_repeats(xs, n, phase), want = repeat > 0 ? repeat : have / starts, lap,
             laps = have ? (want + have - 1) / have : 0;
     int64_t span = recorded_span_ns(xs, n, phase);
     size_t i;
@@ -217,7 +218,7 @@ int td_request_plan_make(const struct td_exchange *xs, size_t n, const cJSON *ma
 
     counts->recorded = (int64_t)n;
     counts->by_token_ids = prompts_redacted(manifest);
-    rc = make_copies(xs, n, phase, repeat, counts->by_token_ids, &c, counts, err);
+    rc = make_copies(xs, n, phase, repeat, phase == TD_PHASE_TIMED ? td_planned_starts(manifest) : 1, counts->by_token_ids, &c, counts, err);
     if (!rc)
         rc = td_plan_from_exchanges(c.xs, c.n, 1u << TD_PHASE_TIMED, speed, plan, &skipped, err);
     counts->skipped += (int64_t)skipped;

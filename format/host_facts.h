@@ -1,11 +1,14 @@
 /* host_facts.h - facts about the machine that records: CPU, instruction sets, cores, kernel, GPU.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_RECORDER_HOST_FACTS_H
-#define TD_RECORDER_HOST_FACTS_H
+#ifndef TD_FORMAT_HOST_FACTS_H
+#define TD_FORMAT_HOST_FACTS_H
 
 #include "format/fixture.h"
 
 /* Write section "host" of the manifest. What is not known is said so. */
 void td_host_facts_write(struct td_writer *w);
+/* Write how fast the machine was during each start of a server (common/cpu_probe.h).
+ *   ms : [n] */
+void td_host_facts_probes(struct td_writer *w, const double *ms, int n);
 
 #endif

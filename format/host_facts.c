@@ -1,6 +1,6 @@
-/* host_facts.c - facts about the machine that records.
+/* host_facts.c - facts about the machine that records or replays.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "recorder/host_facts.h"
+#include "format/host_facts.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -77,6 +77,43 @@ static void describe_gpu(struct td_buf *text, char *out, size_t n)
         snprintf(out, n, "AMD (kfd)");
 }
 
+/* A text that is equal on one machine, and tells nobody which that is. */
+static void write_machine(struct td_writer *w, struct td_buf *text)
+{
+    char hex[TD_HASH_HEX], name[256] = "";
+    struct td_hash h;
+
+    read_text("/etc/machine-id", text);
+    gethostname(name, sizeof name - 1);
+    td_buf_adds(text, name); /* containers of one image may share an id */
+    h = td_hash_bytes(td_buf_str(text), text->len);
+    td_hash_hex(h, hex);
+    td_writer_fact_str(w, "host", "machine", hex);
+}
+
+static void write_line(struct td_writer *w, const char *key, const char *path, struct td_buf *text)
+{
+    char line[80];
+
+    read_text(path, text);
+    snprintf(line, sizeof line, "%.*s", (int)strcspn(td_buf_str(text), "\n"), td_buf_str(text));
+    if (*line)
+        td_writer_fact_str(w, "host", key, line);
+}
+
+/* What decides how fast the same code runs on the same processors. */
+static void write_clocks(struct td_writer *w, struct td_buf *text)
+{
+    char value[120];
+
+    write_line(w, "cpu_governor", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", text);
+    write_line(w, "cpu_max_khz", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq", text);
+    read_text("/proc/driver/nvidia/version", text);
+    find_value(td_buf_str(text), "NVRM version", value, sizeof value);
+    if (*value)
+        td_writer_fact_str(w, "host", "gpu_driver", value);
+}
+
 void td_host_facts_write(struct td_writer *w)
 {
     struct td_buf text = TD_BUF_INIT(4 << 20);
@@ -100,5 +137,15 @@ void td_host_facts_write(struct td_writer *w)
     }
     describe_gpu(&text, value, sizeof value);
     td_writer_fact_str(w, "host", "gpu", value);
+    write_machine(w, &text);
+    write_clocks(w, &text);
     td_buf_release(&text);
+}
+
+void td_host_facts_probes(struct td_writer *w, const double *ms, int n)
+{
+    cJSON *list = cJSON_CreateDoubleArray(ms, n);
+
+    td_writer_fact(w, "host", "cpu_probe_ms", list);
+    cJSON_Delete(list);
 }

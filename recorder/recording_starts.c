@@ -1,0 +1,93 @@
+/* recording_starts.c - the timed repeats of a recording, on one start of the server after another.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "recorder/recording_starts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/cpu_probe.h"
+#include "format/host_facts.h"
+#include "recorder/send_requests.h"
+
+int td_recording_probe(struct td_recording *r, struct td_api_server *out, struct td_error *err)
+{
+    const struct td_record_options *o = r->opt;
+    struct td_api_options api = {.server = o->server,
+                                 .kind = o->api,
+                                 .model = o->model,
+                                 .headers = o->headers,
+                                 .timeout_ms = (int)((o->wait > 0 ? (double)o->wait : o->timeout_s) * 1000),
+                                 .wait_unreachable = o->wait || o->command,
+                                 .alive = td_run_server_is_coming,
+                                 .alive_arg = &r->started,
+                                 .stop = r->stop};
+
+    return td_api_probe(&api, out, err);
+}
+
+int td_recording_timed(struct td_recording *r, int64_t start, struct td_error *err)
+{
+    const char *const *headers = r->opt->headers;
+    const int64_t each = r->opt->repeat / r->opt->starts, first = start * each;
+    const bool reset = td_extras_reset_cache(&r->extras, &r->server, headers),
+               singly = reset && (r->server.without >> TD_FIELD_SALT & 1 || r->server.kind == TD_API_SGLANG);
+    const int64_t step = singly ? 1 : each;
+    const double before = r->opt->starts > 1 ? td_cpu_probe_ms() : 0;
+    int64_t from;
+    int rc = TD_OK;
+
+    for (from = first; from < first + each && !rc && !r->interrupted && !r->server_gone; from += step) {
+        if (from > first)
+            td_extras_reset_cache(&r->extras, &r->server, headers);
+        rc = td_recording_send_phase(r, TD_PHASE_TIMED, from, step, "recording", err);
+    }
+    if (r->opt->starts > 1)
+        r->probe_ms[r->n_probes++] = (before + td_cpu_probe_ms()) / 2;
+    return rc;
+}
+
+/* Is it the same server? A repeat of another one would be noise that is none. */
+static int check_same(const struct td_api_server *first, const struct td_api_server *now, struct td_error *err)
+{
+    if (strcmp(first->model, now->model) || strcmp(first->version, now->version))
+        return td_fail(err, TD_EPROTO, "it is another server: model %.80s, version %.60s, and before %.80s, %.60s", now->model,
+                       now->version, first->model, first->version);
+    return TD_OK;
+}
+
+static int start_again(struct td_recording *r, int64_t start, struct td_error *err)
+{
+    struct td_api_server now;
+    char no_tap[sizeof r->no_tap];
+    int rc;
+
+    td_run_server_stop(&r->started);
+    rc = td_run_server_start(&r->started, r->opt->command, r->url, r->opt->mode.steps != TD_TAP_CLIENT_OFF, r->opt->graphs_mib, no_tap,
+                             sizeof no_tap, err);
+    if (!rc)
+        rc = td_recording_probe(r, &now, err);
+    if (rc == TD_EINTR) {
+        r->interrupted = true;
+        td_error_clear(err);
+        return TD_OK;
+    }
+    if (!rc)
+        rc = check_same(&r->server, &now, err);
+    if (!rc)
+        rc = td_recording_send_some(r, 1, TD_WARMUP_TOKENS, (int32_t)start, err);
+    return rc ? td_fail_at(err, "start %lld of %lld", (long long)start + 1, (long long)r->opt->starts) : TD_OK;
+}
+
+int td_recording_more_starts(struct td_recording *r, struct td_error *err)
+{
+    int64_t start;
+    int rc = TD_OK;
+
+    for (start = 1; start < r->opt->starts && !rc && !r->interrupted && !r->server_gone; start++) {
+        rc = start_again(r, start, err);
+        if (!rc && !r->interrupted && !r->server_gone)
+            rc = td_recording_timed(r, start, err);
+    }
+    td_host_facts_probes(r->writer, r->probe_ms, r->n_probes);
+    return rc;
+}
