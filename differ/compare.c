@@ -91,6 +91,8 @@ static void ask_where_evidence_is(struct td_comparison *c)
     for (i = 0; i < TD_N_LANES; i++) {
         const bool planned = td_absence_is_planned(c, (enum td_lane_id)i);
 
+        if (c->lane[i].may_join && td_lane_types[i]->joins && td_lane_types[i]->joins(c->lane[i].measured))
+            c->lane[i].asked = true;
         if (!any)
             c->lane[i].asked = planned || td_lane_types[i]->has_evidence(c->lane[i].measured);
         c->lane[i].by_name |= c->lane[i].asked && planned;

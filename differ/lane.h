@@ -31,6 +31,7 @@ struct td_note { enum td_verdict verdict; char *text; };
 struct td_lane {
     enum td_lane_id id;
     bool asked;                  /* takes part in the verdict */
+    bool may_join;               /* answers were replayed: it is judged if its type says so (joins) */
     bool by_name;                /* the user named it: without evidence it is inconclusive */
     void *measured;              /* its measurement, a struct of its own; NULL: not measured yet */
     enum td_verdict verdict;     /* the gravest of its notes */
@@ -75,6 +76,9 @@ struct td_lane_type {
     void (*release)(void *measured);
     /* Is there anything to judge? Such lanes are asked for when the user names none. */
     bool (*has_evidence)(const void *measured);
+    /* Is there evidence that was recorded on purpose? Then a lane that nobody asked for is judged with the answers that were
+     * replayed. */
+    bool (*joins)(const void *measured);
     /* Turn the measurement into notes. Called when the lane was asked for and all lanes have
      * measured, so a lane may read the measurements of others. */
     void (*judge)(const struct td_comparison *c, struct td_lane *lane);

@@ -14,6 +14,7 @@
 #include "differ/speed_clocks.h"
 #include "differ/speed_ops.h"
 #include "differ/speed_server.h"
+#include "differ/speed_starts.h"
 
 #define ROWS_SHOWN 10 /* rows of ops in the text report, without --verbose */
 
@@ -29,7 +30,7 @@ static double level_of_row(const struct td_speed *s, const struct td_policy *pol
     return policy->speed_alpha / (double)(rows ? rows : 1);
 }
 
-int td_speed_compare(const struct td_judged_ops *candidate, const struct td_groups *g,
+int td_speed_compare(const struct td_judged_ops *candidate, const struct td_groups *g, const cJSON *base, const cJSON *now,
                      const struct td_policy *policy, struct td_speed *s, struct td_error *err)
 {
     size_t i;
@@ -39,6 +40,8 @@ int td_speed_compare(const struct td_judged_ops *candidate, const struct td_grou
     s->itl = NAN;
     for (i = 0; i < TD_N_METRICS; i++)
         s->spread[i] = policy->start_spread;
+    if (base && now)
+        td_speed_starts_find(base, now, s);
     rc = td_speed_ops(candidate, s, err);
     if (!rc)
         rc = td_speed_server(g, s, err);
@@ -50,6 +53,8 @@ int td_speed_compare(const struct td_judged_ops *candidate, const struct td_grou
 
         if (td_speed_metric_is_op(r->metric)) {
             td_speed_decide(r, s->alpha_row, policy->ops_effect, policy->ops_noise);
+        } else if (s->by_starts) {
+            td_speed_starts_decide(r, s->alpha_row, policy->server_effect);
         } else {
             td_speed_decide(r, s->server_judged ? s->alpha_row : policy->speed_alpha,
                             policy->server_effect, s->spread[r->metric]);
@@ -145,12 +150,47 @@ static void judge_rows(const struct td_speed *s, const struct td_policy *policy,
                      td_plural((int64_t)faster), td_is((int64_t)faster));
 }
 
+/* The server against the starts of a recording. That these are too few to show much is said, and makes the lane inconclusive where
+ * the user named it. */
+static void judge_starts(const struct td_speed *s, const struct td_policy *policy, struct td_lane *lane)
+{
+    const struct td_speed_row *worst = NULL;
+    size_t i, rows = 0, slower = 0, need = 0;
+    char total[80] = "";
+
+    for (i = 0; i < s->n; i++) {
+        const struct td_speed_row *r = &s->row[i];
+
+        if (td_speed_metric_is_op(r->metric))
+            continue;
+        rows += !r->total;
+        slower += r->verdict == TD_REGRESSED && !r->total;
+        if (r->verdict == TD_REGRESSED && (!worst || r->effect.lo > worst->effect.lo))
+            worst = r;
+        need = r->total && td_speed_starts_needed(r, s->alpha_row, policy->detect) > need ? td_speed_starts_needed(r, s->alpha_row, policy->detect) : need;
+        if (r->total && r->metric == TD_ITL)
+            snprintf(total, sizeof total, "; ITL %+.1f %% [%+.1f, %+.1f]", r->effect.est * 100, r->effect.lo * 100, r->effect.hi * 100);
+    }
+    if (worst)
+        note_slower(lane, worst, slower, rows);
+    else
+        td_lane_note(lane, TD_PASS, "server: no slowdown over %.0f %% beyond what %zu recorded starts differ by, in total nor in %zu rows%s",
+                     policy->server_effect * 100, s->starts, rows, total);
+    if (need)
+        td_lane_no_evidence(lane, "%zu starts cannot show each slowdown of %.0f %%; %s %zu are needed (record --starts)", s->starts,
+                            policy->detect * 100, need < TD_SPEED_STARTS_MOST ? "about" : "more than", need);
+}
+
 void td_speed_judge(const struct td_speed *s, const struct td_policy *policy, struct td_lane *lane)
 {
     if (s->op_pairs)
         judge_rows(s, policy, true, lane);
-    if (s->server_judged)
+    if (s->by_starts)
+        judge_starts(s, policy, lane);
+    else if (s->server_judged)
         judge_rows(s, policy, false, lane);
+    else if (s->starts)
+        td_lane_no_evidence(lane, "the server's speed is information, though %zu starts were recorded: %s", s->starts, s->other_host);
     else if (s->server_pairs && !s->op_pairs)
         td_lane_no_evidence(lane, "one server against an older recording is information; "
                                   "--baseline-server runs both in turn");
@@ -165,7 +205,8 @@ void td_speed_judge(const struct td_speed *s, const struct td_policy *policy, st
 
 static int measure_speed(struct td_comparison *c, void *measured, struct td_error *err)
 {
-    return td_speed_compare(&c->ops, &c->groups, &c->policy, measured, err);
+    return td_speed_compare(&c->ops, &c->groups, c->n_sides > 1 ? td_fixture_manifest(c->side[0].fx) : NULL,
+                            c->n_sides > 1 ? td_fixture_manifest(c->side[1].fx) : NULL, &c->policy, measured, err);
 }
 
 static void release_speed(void *measured)
@@ -212,7 +253,16 @@ static void add_slower_ops(const struct td_comparison *c, struct td_buf *line)
     td_buf_addf(line, " slower=%zu/%zu", slower, rows);
 }
 
+/* A recording of several starts was made so that speed is judged. */
+static bool has_starts(const void *measured)
+{
+    const struct td_speed *s = measured;
+
+    return s->starts && s->server_pairs;
+}
+
 const struct td_lane_type td_lane_speed = {
+    .joins = has_starts,
     .judges = TD_REPLAYED_PAIRS,
     .measured_size = sizeof(struct td_speed),
     .measure = measure_speed,

@@ -10,7 +10,7 @@
 #include "differ/speed.h"
 
 /* Collect the rows of ops and of servers, and decide each. TD_OK or TD_ENOMEM. */
-int td_speed_compare(const struct td_judged_ops *candidate, const struct td_groups *g,
+int td_speed_compare(const struct td_judged_ops *candidate, const struct td_groups *g, const cJSON *base, const cJSON *now,
                      const struct td_policy *policy, struct td_speed *out, struct td_error *err);
 /* Note what the rows mean (docs/verdicts.md, "Speed"). */
 void td_speed_judge(const struct td_speed *s, const struct td_policy *policy, struct td_lane *lane);

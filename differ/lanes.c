@@ -81,6 +81,8 @@ int td_lanes_ask_for_replayed(struct td_lane lanes[TD_N_LANES], const char *list
             return td_fail(err, TD_EINVAL, "--replayed: \"%.*s\" is none of answers, ops, pairs",
                            (int)(end - p), p);
         for (i = 0; i < TD_N_LANES; i++)
+            lanes[i].may_join |= WORDS[w].what == TD_REPLAYED_ANSWERS;
+        for (i = 0; i < TD_N_LANES; i++)
             if (td_lane_types[i]->judges & WORDS[w].what) {
                 lanes[i].asked = true;
                 lanes[i].by_name |= !td_lane_types[i]->optional;

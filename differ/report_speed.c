@@ -27,6 +27,8 @@ void td_speed_write_json(const struct td_comparison *c, struct td_jw *w)
     td_jw_obj(w, "speed");
     td_jw_bool(w, "server_judged", s->server_judged);
     td_jw_i64(w, "rounds", s->rounds);
+    td_jw_i64(w, "starts", (int64_t)s->starts);
+    td_jw_cstr(w, "other_host", *s->other_host ? s->other_host : NULL);
     td_jw_obj(w, "spread");
     for (i = 0; i < TD_OP_HOT; i++)
         td_jw_num(w, td_speed_metric_name((enum td_speed_metric)i), s->spread[i]);
@@ -78,6 +80,7 @@ void td_speed_write_change(const struct td_comparison *c, struct td_jw *w)
     td_jw_cstr(w, "speed_of",
                !r                 ? NULL
                : r == ops         ? "kernel time"
+               : s->by_starts     ? "ITL against the recorded starts"
                : s->server_judged ? "ITL"
                                   : "ITL against a recording");
 }

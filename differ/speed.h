@@ -7,6 +7,8 @@
 #ifndef TD_DIFFER_SPEED_H
 #define TD_DIFFER_SPEED_H
 
+#include <stdint.h>
+
 #include "common/error.h"
 #include "differ/stats.h"
 #include "differ/verdict.h"
@@ -52,6 +54,10 @@ struct td_speed {
     double alpha_row;
     double itl;                  /* total effect; NaN: none */
     int rounds;
+    size_t starts;               /* of the recorded server; 0: the recording does not tell */
+    int64_t repeats_of_start;
+    bool by_starts;              /* judged by these */
+    char other_host[240];        /* which fact of the candidate's host differs, "": none */
     size_t timed, uneven;        /* ops that hold pairs; those left out for their clocks */
     size_t throttled;            /* clocks held down in both builds */
     char uneven_how[240];        /* of the first of them */

@@ -7,44 +7,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/derive.h"
+#include "differ/speed_answer.h"
+#include "differ/speed_starts.h"
 
-#define N_SERVER_METRICS 4
-#define MAX_GAPS 65536
-
-struct figures { double v[N_SERVER_METRICS]; int32_t tokens; }; /* of one answer; NaN: not known */
-
-/* TTFT and E2E as wire/derive.h has them; ITL: mean of the gaps of one answer; throughput:
- * tokens per second of E2E. */
-static void measure_answer(const struct td_exchange *x, struct figures *f)
-{
-    int64_t ttft = td_exchange_ttft_ns(x), e2e = td_exchange_e2e_ns(x);
-    double *gaps = malloc(MAX_GAPS * sizeof *gaps), sum = 0;
-    size_t n = gaps ? td_exchange_gaps(x, gaps, MAX_GAPS) : 0, i;
-
-    for (i = 0; i < n; i++)
-        sum += gaps[i];
-    free(gaps);
-    f->tokens = x->n_tokens;
-    f->v[TD_TTFT] = ttft > 0 ? (double)ttft : NAN;
-    f->v[TD_ITL] = n && sum > 0 ? sum / (double)n : NAN;
-    f->v[TD_E2E] = e2e > 0 ? (double)e2e : NAN;
-    f->v[TD_THROUGHPUT] = e2e > 0 && x->n_tokens > 0 ? x->n_tokens / ((double)e2e / 1e9) : NAN;
-}
-
-static bool is_evidence(const struct td_exchange *x)
-{
-    return !x->error && x->phase == TD_PHASE_TIMED && x->n_tokens > 0;
-}
+#define N_SERVER_METRICS TD_SERVER_METRICS
 
 static int add_pair(struct td_speed *s, const char *category, const struct td_exchange *a,
                     const struct td_exchange *b)
 {
-    struct figures fa, fb;
+    struct td_answer_speed fa, fb;
     int m, t, rc = TD_OK;
 
-    measure_answer(a, &fa);
-    measure_answer(b, &fb);
+    td_speed_of_answer(a, &fa);
+    td_speed_of_answer(b, &fb);
     s->server_pairs++;
     for (m = 0; m < N_SERVER_METRICS && !rc; m++) {
         if (m == TD_E2E && fa.tokens != fb.tokens)
@@ -66,7 +41,7 @@ static const struct td_exchange *find_answer_of_round(const struct td_prompt_gro
 
     for (i = 0; i < g->n[role]; i++)
         if (g->by_role[role][i].round == round && g->by_role[role][i].x->repeat == repeat &&
-            is_evidence(g->by_role[role][i].x))
+            td_speed_is_evidence(g->by_role[role][i].x))
             return g->by_role[role][i].x;
     return NULL;
 }
@@ -78,7 +53,7 @@ static int count_rounds(const struct td_groups *g, enum td_role role)
 
     for (i = 0; i < g->n; i++)
         for (j = 0; j < g->group[i].n[role]; j++)
-            if (is_evidence(g->group[i].by_role[role][j].x) &&
+            if (td_speed_is_evidence(g->group[i].by_role[role][j].x) &&
                 g->group[i].by_role[role][j].round >= max)
                 max = g->group[i].by_role[role][j].round + 1;
     return max;
@@ -99,13 +74,13 @@ static int measure_spread(const struct td_groups *g, int rounds, struct td_speed
 
             for (j = 0; j < p->n[TD_LIVE] && !rc; j++) {
                 const struct td_exchange *a = p->by_role[TD_LIVE][j].x, *b;
-                struct figures fa, fb;
+                struct td_answer_speed fa, fb;
 
-                if (p->by_role[TD_LIVE][j].round != round - 1 || !is_evidence(a) ||
+                if (p->by_role[TD_LIVE][j].round != round - 1 || !td_speed_is_evidence(a) ||
                     !(b = find_answer_of_round(p, TD_LIVE, round, a->repeat)))
                     continue;
-                measure_answer(a, &fa);
-                measure_answer(b, &fb);
+                td_speed_of_answer(a, &fa);
+                td_speed_of_answer(b, &fb);
                 for (m = 0; m < N_SERVER_METRICS && !rc; m++)
                     if (m != TD_E2E || fa.tokens == fb.tokens)
                         rc = td_ratios_add(&r[m], fa.v[m], fb.v[m], false);
@@ -131,6 +106,11 @@ int td_speed_server(const struct td_groups *g, struct td_speed *s, struct td_err
 
     s->rounds = live < now ? live : now;
     s->server_judged = s->rounds >= 2;
+    if (!s->server_judged && s->starts && !*s->other_host) {
+        rc = td_speed_starts_measure(g, s, err);
+        s->by_starts = s->server_judged = s->server_pairs > 0;
+        return rc;
+    }
     for (i = 0; i < g->n && !rc; i++) {
         const struct td_prompt_group *p = &g->group[i];
 
@@ -138,7 +118,7 @@ int td_speed_server(const struct td_groups *g, struct td_speed *s, struct td_err
             const struct td_xref *x = &p->by_role[TD_NEW][j];
             const struct td_exchange *base;
 
-            if (!is_evidence(x->x))
+            if (!td_speed_is_evidence(x->x))
                 continue;
             base = s->server_judged ? find_answer_of_round(p, TD_LIVE, x->round, x->x->repeat)
                                     : find_answer_of_round(p, TD_BASE, 0, x->x->repeat);

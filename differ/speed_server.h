@@ -7,8 +7,8 @@
 #include "differ/align.h"
 #include "differ/speed.h"
 
-/* Add the rows of the exchanges: rounds of both live servers in turn when there are two or more
- * of each, else the candidate against the recording, which is information. TD_OK or TD_ENOMEM. */
+/* Add the rows of the exchanges: rounds of both live servers in turn when there are two or more of each; else the candidate against
+ * the starts that the recording holds (speed_starts.h); else against the recording, which is information. TD_OK or TD_ENOMEM. */
 int td_speed_server(const struct td_groups *g, struct td_speed *out, struct td_error *err);
 
 #endif

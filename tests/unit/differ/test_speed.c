@@ -112,7 +112,7 @@ static struct result judge_set(struct td_judged_ops *set)
     size_t i;
 
     td_policy_default(&policy);
-    assert_int_equal(td_speed_compare(set, &none, &policy, &s, &err), TD_OK);
+    assert_int_equal(td_speed_compare(set, &none, NULL, NULL, &policy, &s, &err), TD_OK);
     td_speed_judge(&s, &policy, &lane);
     r.verdict = lane.verdict;
     for (i = 0; i < s.n; i++) {
@@ -264,7 +264,7 @@ static void test_too_few_pairs_are_inconclusive_and_say_how_many_would_do(void *
     td_policy_default(&policy);
     make_ops(&set, same, 1, 3);
     set.n = 1;
-    assert_int_equal(td_speed_compare(&set, &none, &policy, &s, &err), TD_OK);
+    assert_int_equal(td_speed_compare(&set, &none, NULL, NULL, &policy, &s, &err), TD_OK);
     td_speed_judge(&s, &policy, &lane);
     assert_int_equal(lane.verdict, TD_INCONCLUSIVE);
     assert_non_null(strstr(lane.notes[0].text, "are needed"));
@@ -395,7 +395,7 @@ static enum td_verdict judge_servers(int rounds, double factor, bool by_name)
     if (rounds == 0)
         side[n++] = make_round(TD_NEW, 0, factor);
     assert_int_equal(td_align_exchanges(side, n, &g, &err), TD_OK);
-    assert_int_equal(td_speed_compare(&no_ops, &g, &policy, &s, &err), TD_OK);
+    assert_int_equal(td_speed_compare(&no_ops, &g, NULL, NULL, &policy, &s, &err), TD_OK);
     td_speed_judge(&s, &policy, &lane);
     v = lane.verdict;
     while (lane.n_notes)
