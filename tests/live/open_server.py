@@ -5,7 +5,7 @@ usage: open_server.py answers PORT FILE           ask the probes one by one, and
 watch: clients with changing load, while record arms and disarms the tap every few seconds and is
 killed every third time. After each recording, with nothing else in flight, the probes are asked one
 by one: the answers must be those of FILE, which a server without the tap gave. PID is the server's
-process; memory is that of it and its children, and of the GPU where nvidia-smi is there. Fails unless
+process; memory is that of it and its children, also of the GPU where nvidia-smi tells it. Fails unless
 all answers are equal, and the memory of the last fifth is at most 2 % or 16 MiB above that of the second.
 SPDX-License-Identifier: Apache-2.0
 """
@@ -66,7 +66,8 @@ def memory(pid):
         except OSError:
             pass
     try:
-        mib = int(subprocess.run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"], capture_output=True, text=True).stdout.split()[0])
+        rows = subprocess.run(["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"], capture_output=True, text=True).stdout.split("\n")
+        mib = sum(int(row.split(",")[1]) for row in rows if row and int(row.split(",")[0]) in family(pid))
     except (OSError, IndexError, ValueError):
         mib = 0
     return kib, mib
@@ -90,14 +91,16 @@ def arm(record, port, work, i, options, rng, count):
     shutil.rmtree(out, ignore_errors=True)
     command = [record, "-o", out, "--server", f"127.0.0.1:{port}", "--suite", f"{work}/open-suite.jsonl", "--repeat", "1", "-n", "16",
                "--gemms", rng.choice(["auto", "all", "25%"]), "--timeout", "60", *options]
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     if i % 3 == 2:
         time.sleep(rng.uniform(0.05, 2))
         child.kill()
         count["killed"] += child.wait() < 0
     else:
-        rc = child.wait()
+        said, rc = child.communicate()[1], child.returncode
         count["recorded" if rc == 0 else f"record ended with {rc}"] += 1
+        if rc:
+            print(f"  record ended with {rc}: {said.strip().splitlines()[-1:]}", flush=True)
     shutil.rmtree(out, ignore_errors=True)
 
 

@@ -49,7 +49,7 @@ HIP = {'TD_HIP_LIBRARY': HELPERS + 'lib_fake_hip.so', 'TD_HIPBLAS_LIBRARY': HELP
 # Where a server is judged: what the network says when this machine lacks something. A reset would be the server's.
 OURS = {'connect': errno.EADDRNOTAVAIL, 'recv': errno.ENOMEM, 'send': errno.ENOBUFS}
 # What stays when these fail was to be removed by them, or without memory; the next gate removes what an earlier one left.
-REMOVERS = {'unlink', 'opendir', 'readdir', 'malloc'}
+REMOVERS = {'lstat', 'unlink', 'opendir', 'readdir', 'malloc'}
 
 
 class Scenario:
