@@ -227,6 +227,19 @@ static void end_tap(struct td_recording *r)
     r->client = NULL;
 }
 
+/* The other starts. Answers that lost token ids are held until they are asked for again, of these starts too. */
+static int more_starts(struct td_recording *r, struct td_error *err)
+{
+    int rc;
+
+    end_tap(r);
+    rc = td_recording_more_starts(r, err);
+    if (!rc)
+        return fill_ids(r, err);
+    td_fill_ids_end(r->fill_ids, NULL);
+    return rc;
+}
+
 static int run_phases(struct td_recording *r, struct td_error *err)
 {
     int rc = warm_up(r, err);
@@ -246,10 +259,8 @@ static int run_phases(struct td_recording *r, struct td_error *err)
         rc = score_phase(r, err);
     if (!rc)
         rc = td_recording_gpu_time(r, err);
-    if (!rc && r->opt->starts > 1) {
-        end_tap(r);
-        rc = td_recording_more_starts(r, err);
-    }
+    if (!rc && r->opt->starts > 1)
+        rc = more_starts(r, err);
     if (!rc && r->server_gone) /* what came before is a recording all the same */
         td_log(TD_LOG_WARN, "record", "%s ended while it was recorded (%s)", r->opt->command[0],
                r->started.how);
