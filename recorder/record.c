@@ -171,13 +171,10 @@ static int warm_up(struct td_recording *r, struct td_error *err)
 /* The timed repeats of the first start, and the server's own metrics before and after them. */
 static int timed_phase(struct td_recording *r, struct td_error *err)
 {
-    const char *const *headers = r->opt->headers;
-    int rc;
+    int rc = td_recording_timed(r, 0, err);
 
-    td_extras_metrics(&r->extras, &r->server, headers, &r->metrics[0]);
-    rc = td_recording_timed(r, 0, err);
     if (!r->interrupted && !r->server_gone)
-        td_extras_metrics(&r->extras, &r->server, headers, &r->metrics[1]);
+        td_extras_metrics(&r->extras, &r->server, r->opt->headers, &r->metrics[1]);
     return rc;
 }
 

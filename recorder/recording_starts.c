@@ -36,6 +36,8 @@ int td_recording_timed(struct td_recording *r, int64_t start, struct td_error *e
     int64_t from;
     int rc = TD_OK;
 
+    if (!start)
+        td_extras_metrics(&r->extras, &r->server, headers, &r->metrics[0]);
     for (from = first; from < first + each && !rc && !r->interrupted && !r->server_gone; from += step) {
         if (from > first)
             td_extras_reset_cache(&r->extras, &r->server, headers);

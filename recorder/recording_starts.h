@@ -12,7 +12,7 @@
 /* Wait until the server that r->started runs, or that runs anyway, answers, and find out what it is. Errors as td_api_probe(). */
 int td_recording_probe(struct td_recording *r, struct td_api_server *out, struct td_error *err);
 
-/* Send the repeats of one start, from 0 on. A prefix cache would save equal prefills: where no salt in the request prevents that, and
+/* Send the repeats of one start, from 0 on; of the first one also ask the server for its metrics just before. A prefix cache would save equal prefills: where no salt in the request prevents that, and
  * the cache can be emptied, it is emptied before each repeat. */
 int td_recording_timed(struct td_recording *r, int64_t start, struct td_error *err);
 
