@@ -10,6 +10,7 @@
 #include "format/fixture.h"
 #include "format/harmless.h"
 #include "format/redact_fact.h"
+#include "format/redact_members.h"
 #include "format/redact_stars.h"
 #include "format/redact_words.h"
 #include "format/secret_names.h"
@@ -264,7 +265,7 @@ void td_redactor_exchange(struct td_redactor *r, char *line, size_t n)
 
     if (path)
         r->http.counts.urls += rules->no_text ? hide_query(path, n_path) : td_redact_query(path, n_path);
-    r->http.counts.values += td_redact_values_apply(r->http.values, line, n, false);
+    r->http.counts.values += td_redact_members(r->http.values, line, n, 1);
     if (!rules->n_paths && !rules->no_text)
         return;
     changed = td_redact_exchange_json(rules, rules->no_text || reaches_answers(rules),

@@ -10,6 +10,7 @@
 #include "common/array.h"
 #include "format/harmless.h"
 #include "format/redact_lines.h"
+#include "format/redact_members.h"
 #include "format/redact_words.h"
 
 struct td_redact_held {
@@ -420,7 +421,7 @@ int td_redact_stream_add(struct td_redact_http *h, struct td_redact_stream *s,
     s->tail = &held->next;
     if (rec->dir == TD_WIRE_NOTE) {
         int64_t urls = td_redact_text((char *)held->data, rec->len),
-                values = td_redact_values_apply(h->values, (char *)held->data, rec->len, false);
+                values = td_redact_members(h->values, (char *)held->data, rec->len, 2);
 
         h->counts.urls += urls;
         h->counts.values += values;

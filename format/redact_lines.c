@@ -145,7 +145,8 @@ void td_redact_header_line(struct td_redact_http *h, struct td_redact_side *d, c
         if (!td_secret_header(p, name) && !td_harmless_header(p, name))
             h->counts.headers += td_redact_overwrite((uint8_t *)p, name);
     }
-    h->counts.values += td_redact_values_apply(h->values, p, name, false);
+    if (!td_harmless_header(p, name))
+        h->counts.values += td_redact_values_apply(h->values, p, name, false);
     if (d->hide_fold)
         h->counts.headers += td_redact_overwrite((uint8_t *)value, (size_t)(p + n - value));
     else
@@ -155,9 +156,11 @@ void td_redact_header_line(struct td_redact_http *h, struct td_redact_side *d, c
 /* Without text: the reason behind the status, and what stands in the query, are overwritten. */
 void td_redact_start_line(struct td_redact_http *h, const struct td_redact_side *d, char *p, size_t n)
 {
+    char *blank = memchr(p, ' ', n), *last = memrchr(p, ' ', n);
     size_t i = 0, from = n;
 
-    h->counts.values += td_redact_values_apply(h->values, p, n, false);
+    if (blank) /* the method, and the version, are words of HTTP */
+        h->counts.values += td_redact_values_apply(h->values, blank, (size_t)((d->request && last > blank ? last : p + n) - blank), false);
     h->counts.urls += td_redact_query(p, n);
     if (!h->rules.no_text)
         return;

@@ -31,7 +31,8 @@ int td_redact_values_init(struct td_redact_values *v, const char *const *headers
 /* From here on td_redact_values_learn() may add more, while other threads search; of needles, and of
  * their bytes, there may be so many in all. TD_ENOMEM. */
 int td_redact_values_open(struct td_redact_values *v, size_t most, size_t most_bytes, struct td_error *err);
-/* Add a header, "NAME: VALUE" of n bytes, by the same rules. TD_ELIMIT: there is no room for all of its
+/* Add a header, "NAME: VALUE" of n bytes, by the same rules; but a word of less than 20 bytes is none (letters,
+ * and "-", "_", ".", "/"), for such keys are made up, and stand in any text. TD_ELIMIT: there is no room for all of its
  * forms; TD_ENOMEM. */
 int td_redact_values_learn(struct td_redact_values *v, const char *header, size_t n, struct td_error *err);
 void td_redact_values_release(struct td_redact_values *v);

@@ -3,6 +3,7 @@ canary-s-NAME is a secret of a request (tests/fakes/find_canaries.py), canary-t-
     all.pcap   every secret place of a request, said back in every place of an answer, in every spelling
     late.pcap  the answer that has a key comes before the first request that sends it
     cut.pcap   answers, and a request, that break off within a key
+    words.pcap keys that are words of the fixture, of HTTP, of any text
     many.pcap  more keys than are searched for
 SPDX-License-Identifier: Apache-2.0
 """
@@ -21,18 +22,18 @@ def basic(user, password):
 
 # place: what is sent, what is said back
 PLACES = {
-    "bearer": (b"Authorization: Bearer canary-s-bearer\r\n", "canary-s-bearer"),
-    "blanks": (b"authorization :   Bearer \t canary-s-blanks\r\n", "canary-s-blanks"),
-    "basic": (b"Authorization: " + basic("me", "canary-s-basic") + b"\r\n", "canary-s-basic"),
-    "proxy": (b"Proxy-Authorization: canary-s-proxy\r\n", "canary-s-proxy"),
-    "apikey": (b"X-Api-Key: canary-s-apikey\r\n", "canary-s-apikey"),
-    "named": (b"X-Session-Token: canary-s-named\r\n", "canary-s-named"),
+    "bearer": (b"Authorization: Bearer canary-s-bearer7\r\n", "canary-s-bearer7"),
+    "blanks": (b"authorization :   Bearer \t canary-s-blanks7\r\n", "canary-s-blanks7"),
+    "basic": (b"Authorization: " + basic("me", "canary-s-basic7") + b"\r\n", "canary-s-basic7"),
+    "proxy": (b"Proxy-Authorization: canary-s-proxy7\r\n", "canary-s-proxy7"),
+    "apikey": (b"X-Api-Key: canary-s-apikey7\r\n", "canary-s-apikey7"),
+    "named": (b"X-Session-Token: canary-s-named7\r\n", "canary-s-named7"),
     "asked": (b"X-Team: canary-s-asked4of5teams\r\n", "canary-s-asked4of5teams"),  # --redact-header, and it looks like a key
-    "cookie": (b"Cookie: theme=dark; id=canary-s-cookie\r\n", "canary-s-cookie"),
-    "cookie2": (b"Cookie: a=1; id2=\"canary-s-cookietwo\"; b=2\r\n", "canary-s-cookietwo"),
-    "quoted": (b"Authorization: Token token=\"canary-s-quoted\", realm=\"words\"\r\n", "canary-s-quoted"),
-    "folded": (b"Authorization: Bearer\r\n  canary-s-folded\r\n", "canary-s-folded"),
-    "bare": (b"X-Api-Key: canary-s-bare\n", "canary-s-bare"),
+    "cookie": (b"Cookie: theme=dark; id=canary-s-cookie7\r\n", "canary-s-cookie7"),
+    "cookie2": (b"Cookie: a=1; id2=\"canary-s-cookietwo7\"; b=2\r\n", "canary-s-cookietwo7"),
+    "quoted": (b"Authorization: Token token=\"canary-s-quoted7\", realm=\"words\"\r\n", "canary-s-quoted7"),
+    "folded": (b"Authorization: Bearer\r\n  canary-s-folded7\r\n", "canary-s-folded7"),
+    "bare": (b"X-Api-Key: canary-s-bare7\n", "canary-s-bare7"),
 }
 JSON = "Content-Type: application/json\r\n"
 
@@ -96,18 +97,18 @@ def write_all():
         for size in (1448, 7):  # 7: a key lies in several packets
             for said in answers(key):
                 packets += exchange(sent, said, f"say {key} please", size, user=key)
-    packets += exchange(b"", head("403 no", JSON, b'{"error": "canary-s-query is no key"}'), query="?api_key=canary-s-query")
+    packets += exchange(b"", head("403 no", JSON, b'{"error": "canary-s-query7 is no key"}'), query="?api_key=canary-s-query7")
     c = Connection(port=next(PORT))
-    packets += c.open() + c.send(True, with_trailer(b"canary-s-trailer")) + c.send(False, head("400 no", JSON, b'"canary-s-trailer"')) + c.close()
+    packets += c.open() + c.send(True, with_trailer(b"canary-s-trailer7")) + c.send(False, head("400 no", JSON, b'"canary-s-trailer7"')) + c.close()
     c = Connection(port=next(PORT))  # a request that is not kept: its key is known to the next one's answer
-    packets += c.open() + c.request(path="/health", method="GET", head=b"Authorization: Bearer canary-s-other\r\n") + c.answer("ok")
-    packets += c.send(True, request("a")) + c.send(False, head("200 OK", JSON, body_of("canary-s-other"))) + c.close()
+    packets += c.open() + c.request(path="/health", method="GET", head=b"Authorization: Bearer canary-s-other7\r\n") + c.answer("ok")
+    packets += c.send(True, request("a")) + c.send(False, head("200 OK", JSON, body_of("canary-s-other7"))) + c.close()
     write("all.pcap", packets)
 
 
 def write_late():
-    packets = exchange(b"", head("200 OK", JSON, body_of("the key of another one is canary-s-late")), "say canary-s-late")
-    packets += exchange(b"Authorization: Bearer canary-s-late\r\n", head("200 OK", JSON, body_of("canary-t-late")))
+    packets = exchange(b"", head("200 OK", JSON, body_of("the key of another one is canary-s-late7")), "say canary-s-late7")
+    packets += exchange(b"Authorization: Bearer canary-s-late7\r\n", head("200 OK", JSON, body_of("canary-t-late")))
     write("late.pcap", packets)
 
 
@@ -144,7 +145,19 @@ def write_many():
     write("many.pcap", packets)
 
 
+def write_words():
+    """Keys that are parts of our own lines, of HTTP, of escapes, or words: all must still be read, and words stay."""
+    packets = []
+    for key in ('prompt_id', '","path":"', '":"captured-', "HTTP/1.1 2", "HTTP/1.1", "Content-Length", "max_tokens", "whatever", "not-needed",
+                "0041bcdefgh", "00041bcd", "12345678901", "application/json", "text_completion", '"}],"usage'):
+        packets += exchange(b"X-Api-Key: %s\r\n" % key.encode(), head("200 OK", JSON, body_of("canary-t-word \u00e9 whatever")),
+                            "not-needed \u0001 canary-t-ask", user="A0041bcdefgh", seed=12345678901)
+    packets += exchange(b"", sse(event("canary-t-stream whatever") + "data: [DONE]\n\n"), "the last")
+    write("words.pcap", packets)
+
+
 write_all()
+write_words()
 write_late()
 write_cut()
 write_many()

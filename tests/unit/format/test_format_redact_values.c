@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "format/base64.h"
+#include "format/redact_members.h"
 #include "format/redact_values.h"
 
 #define KEY "Zq/9\"x+K7mm'PPw=LL\\o1Q%4z&T"
@@ -369,6 +370,54 @@ static void test_begins_like_a_long_key(void **state)
     td_redact_values_release(&v);
 }
 
+/* A key that somebody made up is a word of any text, but for the scheme before it. */
+static void test_words_are_not_learned(void **state)
+{
+    static const char *const HEADER[] = {"X-Api-Key: whatever", "Authorization: Bearer not-needed", "Cookie: c=application/json"};
+    char text[] = "whatever is not-needed, application/json, no-key-1234";
+    struct td_redact_values v;
+    size_t i;
+
+    (void)state;
+    open_values(&v, 1000, SIZE_MAX);
+    for (i = 0; i < sizeof HEADER / sizeof *HEADER; i++)
+        assert_int_equal(td_redact_values_learn(&v, HEADER[i], strlen(HEADER[i]), NULL), TD_OK);
+    assert_int_equal(td_redact_values_apply(&v, text, sizeof text - 1, false), 0);
+    assert_int_equal(td_redact_values_learn(&v, "X-Api-Key: no-key-1234", 22, NULL), TD_OK);
+    assert_int_equal(td_redact_values_apply(&v, text, sizeof text - 1, false), 11);
+    td_redact_values_release(&v);
+}
+
+/* Lines of our own stay such, whatever the key is. */
+static void test_members(void **state)
+{
+    static const struct { const char *key, *line, *want; int own; } CASE[] = {
+        {"prompt_id", "{\"prompt_id\":\"a\",\"request\":{\"prompt_id\":\"my prompt_id\"}}",
+         "{\"prompt_id\":\"a\",\"request\":{\"*********\":\"my *********\"}}", 1},
+        {"captured-77", "{\"prompt_id\":\"captured-77\",\"text\":\"captured-77\"}", "{\"prompt_id\":\"captured-77\",\"text\":\"***********\"}", 1},
+        {"completions7", "{\"open\":{\"path\":\"/v1/completions7?a=completions7\",\"phase\":\"completions7\"}}",
+         "{\"open\":{\"path\":\"/v1/completions7?a=************\",\"phase\":\"completions7\"}}", 2},
+        {"\",\"text\":\"", "{\"id\":\"b\",\"text\":\"say \\\",\\\"text\\\":\\\" it\"}", "{\"id\":\"b\",\"text\":\"say ************** it\"}", 1},
+        {"0041bcdefgh", "{\"text\":\"x\\u0041bcdefgh y\"}", "{\"text\":\"****************\"}", 1},
+        {"12345678", "{\"t\":12345678,\"request\":{\"seed\":-123456789,\"n\":[12345678]}}",
+         "{\"t\":12345678,\"request\":{\"seed\":-111111111,\"n\":[11111111]}}", 1},
+        {"0041bcdefgh", "no JSON \" 0041bcdefgh", "no JSON \" ***********", 1}};
+    char header[100], line[200];
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof CASE / sizeof *CASE; i++) {
+        struct td_redact_values *v;
+
+        snprintf(header, sizeof header, "X-Api-Key: %s", CASE[i].key);
+        snprintf(line, sizeof line, "%s", CASE[i].line);
+        v = values(header);
+        assert_true(td_redact_members(v, line, strlen(line), CASE[i].own) > 0);
+        assert_string_equal(line, CASE[i].want);
+        free_values(v);
+    }
+}
+
 static void *learn_all(void *arg)
 {
     unsigned i;
@@ -403,6 +452,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_spellings), cmocka_unit_test(test_parts), cmocka_unit_test(test_ways_to_give_a_key),
                                        cmocka_unit_test(test_words_beside_a_key), cmocka_unit_test(test_innocent), cmocka_unit_test(test_many),
                                        cmocka_unit_test(test_no_room), cmocka_unit_test(test_begins_like_a_long_key),
+                                       cmocka_unit_test(test_words_are_not_learned), cmocka_unit_test(test_members),
                                        cmocka_unit_test(test_search_while_learning)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
