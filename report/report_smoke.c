@@ -5,6 +5,8 @@
 #include "common/out_of_memory.h"
 #include "report/text.h"
 
+#define NO_MEMORY "smoke: failed: out of memory"
+
 /* Print a line. Texts of a server and of a recording: none begins a line of its own. false: there was no memory for it, and
  * nothing is printed. */
 static bool print_line(FILE *out, const char *first, const char *between, const char *second)
@@ -34,8 +36,9 @@ int td_report_print_smoke(const cJSON *report, FILE *out, bool verbose)
         cJSON_ArrayForEach(answer, td_json_get(td_json_get(report, "smoke"), "answers"))
             whole = print_line(out, td_json_get_str(answer, "prompt_id", "?"), ": ",
                                td_json_get_str(answer, "error", td_json_get_str(answer, "text", ""))) && whole;
-    if (whole && print_line(out, td_json_get_str(report, "line", "smoke: failed"), "", ""))
+    /* a report without a line is one that found no memory */
+    if (whole && print_line(out, td_json_get_str(report, "line", NO_MEMORY), "", ""))
         return TD_OK;
-    fputs("smoke: failed: out of memory\n", out);
+    fputs(NO_MEMORY "\n", out);
     return TD_ENOMEM;
 }

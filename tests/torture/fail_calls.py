@@ -25,6 +25,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -57,12 +58,12 @@ class Scenario:
     whose calls fail. `writes`: the fixture it makes; `prepare`: a function of the fresh folder, called before each run.
     `judges`: it ends with a verdict. `ran`: exit 0 says that it ran, and its results say of which ops (replay).
     `reads`: makes the fixture {f} in the folder that it is given, once; the default was recorded of the demo server.
-    `env`: variables, with the same words in braces."""
+    `env`: variables, with the same words in braces. `few`: a run takes seconds, so a sample of the calls is tried."""
 
-    def __init__(self, name, program, words, writes=None, prepare=None, judges=False, ran=False, reads=None, env=None):
+    def __init__(self, name, program, words, writes=None, prepare=None, judges=False, ran=False, reads=None, env=None, few=False):
         self.name, self.program, self.words = name, program, words
         self.writes, self.prepare, self.judges, self.ran = writes, prepare, judges, ran
-        self.reads, self.env = reads, env or {}
+        self.reads, self.env, self.few = reads, env or {}, few
 
     def fixture(self):
         """The path of the fixture that it reads."""
@@ -106,6 +107,18 @@ def capture(work):
                     + c.close())
     together = [p for some in zip(*rows) for p in some]
     packets.write(work + '/x.pcap', together + together[-6:])
+
+
+def planned(work):
+    """A replay whose plan holds one op of each kind, for `gate --plan`."""
+    subprocess.run([BIN + '/gate', fixture, '--build', LIB + '/libtdkernels.so', '--lanes', 'ops', '--time', '1ms', '--keep', work + '/kept', '-q'],
+                   stdin=subprocess.DEVNULL, capture_output=True)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(('127.0.0.1', 0))
+        return s.getsockname()[1]
 
 
 def python_with_numpy():
@@ -160,9 +173,18 @@ SCENARIOS = [
     Scenario('gate', 'gate', 'gate {f} --build {lib}/libtdkernels.so --lanes ops --junit {w}/junit.xml', judges=True),
     Scenario('gate-replay', 'replay', 'gate {f} --build {lib}/libtdkernels.so --lanes ops', judges=True),
     Scenario('gate-child', 'replay-child', 'gate {f} --build {lib}/libtdkernels.so --lanes ops', judges=True),
+    Scenario('gate-differ', 'differ', 'gate {f} --build {lib}/libtdkernels.so --lanes ops', judges=True),
+    Scenario('gate-plan', 'replay', 'gate {f} --build {lib}/libtdkernels.so --lanes ops --plan {w}/kept/candidate-0', judges=True, prepare=planned, few=True),
+    Scenario('gate-accept', 'gate', 'gate {f} --build {helpers}/lib_misbehave.so --lanes ops --accept fine --until {until}', env={'TD_MISBEHAVE': 'zero'}, few=True),
+    Scenario('baseline-server', 'gate', 'gate {f} --server {url} --baseline-server {url} --rounds 1 --lanes tokens --timeout 10', judges=True, few=True),
+    Scenario('differ-smoke', 'differ', 'differ --smoke {f}', judges=True),
+    Scenario('fixture-judge', 'fixture', 'fixture judge {f} --cache {w}/cache'),
+    Scenario('tapedeck', 'tapedeck', 'tapedeck fixture ls {f}'),
+    Scenario('record-run', 'record', 'record --server 127.0.0.1:{port} -o {w}/out --suite {suite} --repeat 1 --gemms all --timeout 10 --run -- {demo} --port {port}',
+             writes='out', few=True),
     Scenario('gate-server', 'replay', 'gate {f} --server {url} --timeout 10', judges=True),
     Scenario('smoke', 'gate', 'gate --smoke --server {url} --timeout 10', judges=True),
-    Scenario('smoke-record', 'record', 'gate --smoke --server {url} --timeout 10', judges=True),
+    Scenario('smoke-record', 'record', 'gate --smoke --server {url} --timeout 10', judges=True, few=True),
     Scenario('record', 'record', 'record --server {url} -o {w}/out --suite {suite} --repeat 1 --gemms all --timeout 10', writes='out'),
     Scenario('pcap', 'record', 'record --pcap {w}/x.pcap -o {w}/out', writes='out', prepare=capture),
     *on_a_gpu('torch', 'python3', ROOT + '/tests/fakes/vllm_fake/python --only marlin*', ops_of_torch, {'FAKE_GPU': '1'}),
@@ -176,7 +198,9 @@ SCENARIOS = [
 
 def run(scenario, work, fail=None, under=()):
     """(exit code, stdout, stderr); None for the code after two minutes (ten under valgrind). work/counts gets the calls."""
-    words, around = scenario.words, {'f': scenario.fixture(), 'w': work, 'lib': LIB, 'url': url, 'suite': suite}
+    words, around = scenario.words, {'f': scenario.fixture(), 'w': work, 'lib': LIB, 'url': url, 'suite': suite, 'port': free_port(),
+                                        'helpers': HELPERS[:-1], 'until': time.strftime('%Y-%m-%d', time.gmtime(time.time() + 30 * 86400)),
+                                        'demo': BIN + '/demo-server --model ' + ROOT + '/demo/checkpoints/gptq4 --served-model-name demo'}
     env = dict(os.environ, TMPDIR=work + '/tmp', XDG_RUNTIME_DIR=runtime, TD_FAIL_PROGRAM=scenario.program, TD_FAIL_COUNTS=work + '/counts',
                LD_PRELOAD=FAIL, NO_COLOR='1', **{name: value.format(**around) for name, value in scenario.env.items()})
     env.pop('TD_FAIL_CALL', None)
@@ -187,7 +211,7 @@ def run(scenario, work, fail=None, under=()):
             env['TD_FAIL_ERRNO'] = str(wrong)
     if scenario.reads and scenario.program == 'replay-child':
         env['TD_FAIL_CALLER'] = 'self'
-    argv = [w.format(**around) for w in words.split() + FEWER * ('--build' in words)]
+    argv = words.format(**around).split() + FEWER * ('--build' in words)
     child = subprocess.Popen([*under, BIN + '/' + argv[0]] + argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, env=env, cwd=work, start_new_session=True)
     try:
@@ -338,7 +362,7 @@ def try_leaks(scenario, counts):
 
 def places_of(scenario, name, n):
     """[(which call of a function fails, '' or '+')]"""
-    if scenario.reads:
+    if scenario.reads or scenario.few:
         return sample(n, max(1, CALLS // 3), '%d %s %s' % (SEED, scenario.name, name))
     return [(at, more) for at in chosen(n) for more in (('', '+') if at < n else ('',))]
 
