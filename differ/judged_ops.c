@@ -10,6 +10,7 @@
 #include "common/json.h"
 #include "common/out_of_memory.h"
 #include "differ/judged_slices.h"
+#include "differ/op_along_k.h"
 #include "format/judgement.h"
 
 /* ---- interned strings: open addressing, grown at half full ----------------------------------- */
@@ -228,6 +229,7 @@ static void read_errors(struct td_judged_ops *set, const cJSON *j, struct td_jud
     read_op_error(set, td_json_get(j, "halves"), &x->halves);
     if (cJSON_IsObject(td_json_get(j, "over")) && (x->over = malloc(sizeof *x->over)))
         td_op_over_read(td_json_get(j, "over"), x->candidate.score, x->over);
+    x->along_k = td_op_along_k_read(td_json_get(j, "along_k"));
     td_judged_slices_read(set, j, x);
 }
 
@@ -463,6 +465,7 @@ void td_judged_ops_release(struct td_judged_ops *s)
         free(s->op[i].hot);
         free(s->op[i].cold);
         td_judged_slices_free(&s->op[i]);
+        free(s->op[i].along_k);
     }
     free(s->op);
     strings_free(s->strings);

@@ -50,6 +50,7 @@ struct td_judged_op_device {
 };
 
 struct td_bias_finding;
+struct td_op_along_k;
 
 /* One op. Strings are interned in the set: equal text, equal pointer. */
 /* What a change of format is worth. */
@@ -83,6 +84,7 @@ struct td_judged_op {
     const char *reason;
     struct td_op_over *over;            /* where the candidate is over its limit, owned by the set; NULL:
                                            it is not, or an older replay does not tell */
+    struct td_op_along_k *along_k;      /* its errors by parts of K (op_along_k.h), owned by the set; NULL: not asked */
     bool damaged;                       /* recorded bytes that it needs are damaged */
     bool never_ran;                     /* it failed, crashed or hung before its kernel ran */
     double judge_floor, format_cost;    /* NaN: not given */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "differ/k_parts.h"
 #include "differ/matrix_place.h"
 #include "differ/numerics.h"
 
@@ -253,6 +254,17 @@ static bool is_of_whole_outputs(const struct slices *s)
     return s->n == 1 && s->of[0].slice.kind == TD_SLICE_ALL && s->of[0].n == s->bad;
 }
 
+/* Which rows or columns the errors of those parts of K are in, where that is told sharply. */
+static void add_place_of_parts(const struct td_judged_ops *ops, struct td_buf *words)
+{
+    struct td_buf place = TD_BUF_INIT(4096);
+
+    td_matrix_place_add_words(ops, &place);
+    if (place.len && !strstr(td_buf_str(&place), "everywhere") && !strstr(td_buf_str(&place), "densest"))
+        td_buf_addf(words, "; %s", td_buf_str(&place));
+    td_buf_release(&place);
+}
+
 void td_which_write_json(struct td_jw *w, const struct td_judged_ops *ops)
 {
     struct td_buf words = TD_BUF_INIT(4096);
@@ -266,7 +278,11 @@ void td_which_write_json(struct td_jw *w, const struct td_judged_ops *ops)
         write_row(w, &rows.row[i]);
     td_jw_end(w);
     count_slices(ops, &slices);
-    add_slice(&slices, &words);
+    td_k_parts_add_words(ops, &words);
+    if (words.len)
+        add_place_of_parts(ops, &words);
+    else
+        add_slice(&slices, &words);
     if (!words.len)
         td_matrix_place_add_words(ops, &words);
     if (!words.len && is_of_whole_outputs(&slices))

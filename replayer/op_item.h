@@ -5,6 +5,7 @@
 
 #include "format/op_status.h"
 #include "format/records.h"
+#include "replayer/along_k.h"
 #include "replayer/build_process.h"
 #include "replayer/judge_place.h"
 #include "replayer/op_load.h"
@@ -48,6 +49,7 @@ struct td_op_item {
     bool judged_candidate, judged_baseline, judged_recorded;
     struct td_judge_result e_halves;  /* of right sums in halves (judge_halves.h) */
     int halves;                       /* products that these add before they round; 0: there is no e_halves */
+    struct td_along_k along_k;        /* which part of K the candidate's errors come from; step 0: not asked */
     struct td_judge_place place;      /* of the candidate's errors; limit 0: it is under its limit */
     double format_cost;               /* of the candidate's rounding */
     double largest_a, largest_sum;    /* td_op_variety_find_largest() */

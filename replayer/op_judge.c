@@ -93,6 +93,29 @@ static int judge_candidate(struct td_op_item *it, const struct td_op_ref *made, 
     return TD_OK;
 }
 
+/* Is the candidate over its limit, or coarser as a whole than what it is compared with? */
+static bool is_suspicious(const struct td_op_item *it)
+{
+    const struct td_judge_result *base = it->judged_baseline ? &it->e_baseline : it->judged_recorded ? &it->e_recorded : NULL;
+    const struct td_slices *now = &it->e_candidate.slices, *old = base ? &base->slices : NULL;
+    double before;
+
+    if (it->place.limit > 0)
+        return true;
+    if (!now->rows || !old || !old->rows)
+        return false;
+    before = fmax((double)old->sum[TD_SUM_EE][0], it->halves ? (double)it->e_halves.slices.sum[TD_SUM_EE][0] : 0);
+    return (double)now->sum[TD_SUM_EE][0] > TD_ALONG_K_COARSE * TD_ALONG_K_COARSE * before;
+}
+
+/* Of each group the first ops, in the order of their sample, so that the same ones are asked in each run. */
+static int find_along_k(struct td_op_item *it, const struct td_op_ref *ref, struct td_error *err)
+{
+    if (it->turn < 0 || it->turn >= TD_ALONG_K_OPS || td_op_attr(&it->call, "k", 0) <= 0 || !is_suspicious(it))
+        return TD_OK;
+    return td_along_k_find(&it->call, ref, it->candidate.images[0], &it->limits, &it->along_k, err);
+}
+
 /* Slices are kept of products alone: what else has a reference has few rounding errors, or codes. */
 static void keep_slices_of_products(struct td_op_item *it)
 {
@@ -126,6 +149,8 @@ static int judge_item(struct td_op_item *it, const struct td_op_ref *const ref[N
         rc = judge_candidate(it, ref[CANDIDATE], err);
     if (!rc && it->judged_candidate)
         rc = td_judge_halves(it, ref[CANDIDATE], err);
+    if (!rc && it->judged_candidate)
+        rc = find_along_k(it, ref[CANDIDATE], err);
     keep_slices_of_products(it);
     return rc;
 }
@@ -426,6 +451,7 @@ static void take_back(struct td_op_item *it, struct before *was)
     memset(&it->e_recorded, 0, sizeof it->e_recorded);
     it->judged_candidate = it->judged_baseline = it->judged_recorded = false;
     it->halves = 0;
+    it->along_k.step = 0;
     memset(&it->place, 0, sizeof it->place);
     it->equal = -1;
     it->by_gpu = 0;

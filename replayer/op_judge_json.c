@@ -98,6 +98,8 @@ cJSON *td_op_judge_json(struct td_op_item *it)
         cJSON_AddNumberToObject(e, "block", it->halves);
         cJSON_AddItemToObject(j, "halves", e);
     }
+    if (it->judged_candidate && it->along_k.step)
+        cJSON_AddItemToObject(j, "along_k", td_along_k_json(&it->along_k));
     if (it->judged_candidate && it->place.limit > 0)
         cJSON_AddItemToObject(j, "over", td_judge_place_json(&it->place));
     if (it->has_baseline && it->baseline.status != TD_RUN_OK) {

@@ -4,7 +4,7 @@ $(foreach t,$(TESTS_server),$(eval OBJS_test_server_$(t) := demo/server)$(eval L
 $(foreach t,$(TESTS_server),$(call unit,server_$(t))): $(call obj,kernels/gptq_gemm/gptq_gemm_export.c)
 
 # parts of differ, under the names of their tests
-$(foreach t,align tokens rescore numerics speed speed_starts blame matrix_place policy stats judged_ops lanes lane_collapse damage same_tokens smoke smoke_ids report_next bias slice_tests repeats op_variety_notes report_which,$(eval OBJS_test_$(t) := differ))
+$(foreach t,align tokens rescore numerics speed speed_starts blame matrix_place policy stats judged_ops lanes lane_collapse damage same_tokens smoke smoke_ids report_next bias slice_tests repeats op_variety_notes report_which k_parts,$(eval OBJS_test_$(t) := differ))
 
 OBJS_test_tap_client := recorder recorder/tap_client
 OBJS_test_read_rings := recorder recorder/tap_client
@@ -60,7 +60,7 @@ OBJS_test_identify_vllm := recorder recorder/tap_client
 OBJS_test_identify_gpu := recorder recorder/tap_client replayer
 OBJS_test_identify_moe := recorder recorder/tap_client replayer
 OBJS_test_step_rows := recorder recorder/tap_client
-$(foreach t,judge judge_place judge_row judge_slices bias_after cut_sums build_detect child_output op_compare op_judge op_list op_pace op_window reference_batch beside op_load op_plan op_variety ref_cache weight_ref request_plan,$(eval OBJS_test_$(t) := replayer))
+$(foreach t,along_k judge judge_place judge_row judge_slices bias_after cut_sums build_detect child_output op_compare op_judge op_list op_pace op_window reference_batch beside op_load op_plan op_variety ref_cache weight_ref request_plan,$(eval OBJS_test_$(t) := replayer))
 $(foreach t,guard child_protocol,$(eval OBJS_test_$(t) := replayer replayer/child))
 
 # small kernels of its own

@@ -1,0 +1,153 @@
+/* test_along_k.c - errors by parts of K, against numbers made by statsmodels and numpy (tests/unit/data/along_k.tsv).
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "replayer/along_k.h"
+#include "tests/unit/kernels/ops/op_case.h"
+
+#define MOST 1024
+enum field { SIZES, X, Y, EST, ERROR, SHARE, FIELDS };
+
+static void near(double got, double want)
+{
+    if (fabs(got - want) > 1e-8 * fmax(1e-3, fabs(want)))
+        fail_msg("got %.17g, statsmodels says %.17g", got, want);
+}
+
+static bool read_line(char *text, double of[FIELDS][MOST])
+{
+    char *field[FIELDS], *save = NULL, *end;
+    int n;
+
+    for (n = 0; n < FIELDS && (field[n] = strtok_r(n ? NULL : text, "\t\n", &save)); n++)
+        for (int i = 0; i < MOST; i++)
+            of[n][i] = 0;
+    if (n < FIELDS)
+        return false;
+    for (n = 0; n < FIELDS; n++)
+        for (int i = 0; i < MOST; i++, field[n] = end) {
+            of[n][i] = strtod(field[n], &end);
+            if (end == field[n])
+                break;
+        }
+    return true;
+}
+
+static void the_fit_matches_statsmodels(void **state)
+{
+    static char text[1 << 15];
+    static double of[FIELDS][MOST];
+    FILE *f = fopen("tests/unit/data/along_k.tsv", "r");
+    struct td_error err = {0, ""};
+    int lines = 0;
+
+    (void)state;
+    assert_non_null(f);
+    while (fgets(text, sizeof text, f)) {
+        struct td_along_k_fit fit;
+
+        if (*text == '#' || !read_line(text, of))
+            continue;
+        assert_int_equal(td_along_k_regress(of[X], of[Y], (int64_t)of[SIZES][0], (int64_t)of[SIZES][1], (int)of[SIZES][2], &fit, &err), TD_OK);
+        assert_int_equal(fit.n, (int)of[SIZES][2]);
+        for (int i = 0; i < fit.n; i++) {
+            near(fit.est[i], of[EST][i]);
+            near(fit.error[i], of[ERROR][i]);
+        }
+        near(fit.explained, of[SHARE][0]);
+        lines++;
+    }
+    fclose(f);
+    assert_int_equal(lines, 4);
+}
+
+static void what_does_not_determine_a_part_has_no_fit(void **state)
+{
+    double x[2][32], y[32];
+    struct td_along_k_fit fit;
+    struct td_error err = {0, ""};
+
+    (void)state;
+    for (int i = 0; i < 32; i++) {
+        x[0][i] = i - 15;
+        x[1][i] = 2 * x[0][i];
+        y[i] = i;
+    }
+    assert_int_equal(td_along_k_regress(x[0], y, 1, 32, 2, &fit, &err), TD_OK);
+    assert_int_equal(fit.n, 0); /* the one is a multiple of the other */
+    x[1][3] = 0;
+    assert_int_equal(td_along_k_regress(x[0], y, 1, 32, 2, &fit, &err), TD_OK);
+    assert_int_equal(fit.n, 2);
+    assert_int_equal(td_along_k_regress(x[0], y, 8, 3, 2, &fit, &err), TD_OK);
+    assert_int_equal(fit.n, 0); /* too few columns */
+}
+
+/* An op of K = 512 whose products of k where `wrong` holds are (1 + by) as large. */
+static void ask(bool (*wrong)(int64_t k), double by, struct td_along_k *found)
+{
+    const struct td_judge_limits lim = {0x1p-11, 0x1p-24, 0x1p-25, 4};
+    struct op_case t;
+    struct td_op_ref ref, bad;
+    struct td_error err = {0, ""};
+    uint16_t *a, whole[2 * 512];
+
+    case_gptq(&t, &(struct gptq_form){TD_DT_F16, TD_DT_F16, "none", false, false, 4, 128}, 2, 64, 512, 0, false);
+    assert_int_equal(td_op_kind_find("gptq_gemm")->reference(&t.op, &ref, &err), 0);
+    a = t.op.in[0].data;
+    memcpy(whole, a, sizeof whole);
+    for (int64_t e = 0; e < 2 * 512; e++)
+        if (!wrong(e % 512))
+            a[e] = 0;
+    assert_int_equal(td_op_kind_find("gptq_gemm")->reference(&t.op, &bad, &err), 0);
+    for (int64_t e = 0; e < 2 * 64; e++)
+        td_store_f32(TD_DT_F16, t.op.out.data, e, (float)(ref.r0[e] + by * bad.r0[e]));
+    memcpy(a, whole, sizeof whole);
+    assert_int_equal(td_along_k_find(&t.op, &ref, t.op.out.data, &lim, found, &err), TD_OK);
+    td_op_ref_release(&ref);
+    td_op_ref_release(&bad);
+    op_case_release(&t);
+}
+
+static bool is_piece(int64_t k) { return k >= 128 && k < 256; }
+static bool is_class(int64_t k) { return k % 128 >= 120; }
+static bool is_any(int64_t k) { return k >= 0; }
+
+static void a_part_has_its_share(void **state)
+{
+    struct td_along_k x;
+
+    (void)state;
+    ask(is_piece, -1, &x);
+    assert_int_equal(x.step, 32);
+    assert_int_equal(x.pieces.n, 16);
+    assert_int_equal(x.classes.n, 16);
+    for (int i = 0; i < 16; i++)
+        assert_true(fabs(x.pieces.est[i] - (i >= 4 && i < 8 ? -1 : 0)) < 0.005);
+    assert_true(x.pieces.explained > 0.999);
+    ask(is_piece, 0.001, &x);
+    for (int i = 0; i < 16; i++)
+        assert_true(fabs(x.pieces.est[i] - (i >= 4 && i < 8 ? 0.001 : 0)) < 6 * x.pieces.error[i]);
+    assert_true(x.pieces.est[5] > 6 * x.pieces.error[5]);
+    ask(is_class, -1, &x);
+    for (int i = 0; i < 16; i++)
+        assert_true(fabs(x.classes.est[i] - (i == 15 ? -1 : 0)) < 0.005);
+    ask(is_any, 0, &x); /* right: no part has an error */
+    for (int i = 0; i < 16; i++)
+        assert_true(fabs(x.pieces.est[i]) < 6 * x.pieces.error[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_fit_matches_statsmodels), cmocka_unit_test(what_does_not_determine_a_part_has_no_fit),
+                                       cmocka_unit_test(a_part_has_its_share)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
