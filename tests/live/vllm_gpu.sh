@@ -19,6 +19,8 @@
 #   marlin    after model: record and replay with Marlin's kernels
 #   overflow  a model of the same function whose numbers overflow float16 in exllama's kernel, not
 #             in Marlin's
+#   exllama-builds  after record: builds of vLLM's own 4-bit kernel with one edit each (BUILDS=OUT of
+#             exllama_builds.py): wrong ones must be caught, right ones pass
 #   graphs    after model: vLLM's default, CUDA graphs: record --graphs with exllama and Marlin,
 #             replay; and the report without --graphs
 #   twins     after model: vLLM's default, CUDA graphs seen by their twins, without --graphs:
