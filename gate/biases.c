@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "gate/findings.h"
+
 static const cJSON *found_in(const cJSON *report)
 {
     return td_json_get(td_json_get(td_json_get(report, "ops"), "bias"), "found");
@@ -28,6 +30,11 @@ static int sign_of(const cJSON *found)
 
 /* ---- accepting ------------------------------------------------------------------------------- */
 
+static double judged_of(const cJSON *report)
+{
+    return td_json_get_num(td_json_get(report, "ops"), "judged", 0);
+}
+
 static cJSON *find_same(cJSON *list, const cJSON *found)
 {
     cJSON *one;
@@ -39,9 +46,10 @@ static cJSON *find_same(cJSON *list, const cJSON *found)
     return NULL;
 }
 
-static double judged_of(const cJSON *report)
+static void set_num(cJSON *obj, const char *key, double value)
 {
-    return td_json_get_num(td_json_get(report, "ops"), "judged", 0);
+    cJSON_DeleteItemFromObjectCaseSensitive(obj, key);
+    cJSON_AddItemToObject(obj, key, td_json_new_num(value));
 }
 
 static cJSON *add_bias(cJSON *list, const cJSON *found, double judged)
@@ -56,8 +64,53 @@ static cJSON *add_bias(cJSON *list, const cJSON *found, double judged)
     cJSON_AddNumberToObject(one, "judged", judged);
     cJSON_AddItemToObject(one, "least", td_json_new_num(INFINITY));
     cJSON_AddItemToObject(one, "most", td_json_new_num(0));
+    cJSON_AddNumberToObject(one, "clear", 0);
     cJSON_AddItemToArray(list, one);
     return one;
+}
+
+/* How wide the interval of a bias is, as a share of it. */
+static double width_of(const cJSON *found)
+{
+    return (td_json_get_num(found, "high", INFINITY) - td_json_get_num(found, "low", -INFINITY)) /
+           fabs(td_json_get_num(found, "estimate", 0));
+}
+
+/* Another run of the same ops finds this bias as well: its interval reaches half way to none at most, and it is
+ * twice as large as what counts. */
+static bool is_clear(const cJSON *report, const cJSON *found)
+{
+    const double counts = td_json_get_num(td_json_get(td_json_get(report, "policy"), "numerics"), "bias", 0.25);
+
+    return !is_coarseness(found) && width_of(found) <= 1 &&
+           td_json_get_num(found, "new_size", 0) - td_json_get_num(found, "old_size", 0) >= 2 * counts;
+}
+
+/* How many ops of its group show it. An interval narrows with the square root of the ops; with few of them it is
+ * wider than that, for their spread is not known well: hence twice the width, and at least 12. */
+static double enough_of(const cJSON *found)
+{
+    const double ops = td_json_get_num(found, "ops", 0), per_block = ops / fmax(1, td_json_get_num(found, "blocks", 1)),
+                 width = 2 * width_of(found);
+
+    return ceil(fmax(12 * per_block, ops * width * width));
+}
+
+static void note_clear(const cJSON *report, const cJSON *found, cJSON *one)
+{
+    const double enough = enough_of(found);
+    char group[400];
+
+    if (!is_clear(report, found))
+        return;
+    set_num(one, "clear", td_json_get_num(one, "clear", 0) + 1);
+    if (!*td_json_get_str(found, "m_class", "") || *td_json_get_str(found, "layer", "") ||
+        enough >= td_json_get_num(one, "enough", INFINITY))
+        return;
+    td_finding_group_name(found, group, sizeof group);
+    set_num(one, "enough", enough);
+    cJSON_DeleteItemFromObjectCaseSensitive(one, "group");
+    cJSON_AddStringToObject(one, "group", group);
 }
 
 cJSON *td_biases_of(const cJSON *report)
@@ -72,9 +125,10 @@ cJSON *td_biases_of(const cJSON *report)
         if (!one)
             one = add_bias(out, found, judged_of(report));
         if (size < td_json_get_num(one, "least", 0))
-            cJSON_ReplaceItemInObjectCaseSensitive(one, "least", td_json_new_num(size));
+            set_num(one, "least", size);
         if (size > td_json_get_num(one, "most", INFINITY))
-            cJSON_ReplaceItemInObjectCaseSensitive(one, "most", td_json_new_num(size));
+            set_num(one, "most", size);
+        note_clear(report, found, one);
     }
     return out;
 }
@@ -109,17 +163,45 @@ static bool is_like(const cJSON *found, const cJSON *accepted)
             holds(td_json_get_str(accepted, "slice", ""), td_json_get_str(found, "slice", "?")));
 }
 
-/* Has an accepted bias vanished, so that what is coarse now is another fault? A run that judges fewer ops may
- * not show it. */
-static bool is_gone(const cJSON *report, const cJSON *accepted)
+/* Does this run judge ops enough to show an accepted bias? */
+static bool must_show(const cJSON *report, const cJSON *accepted)
+{
+    const cJSON *group;
+    char name[400];
+
+    if (judged_of(report) >= td_json_get_num(accepted, "judged", 0))
+        return true;
+    cJSON_ArrayForEach(group, td_json_get(td_json_get(report, "ops"), "groups")) {
+        td_finding_group_name(group, name, sizeof name);
+        if (strcmp(name, td_json_get_str(accepted, "group", "")) == 0)
+            return td_json_get_num(group, "judged", 0) >= td_json_get_num(accepted, "enough", INFINITY);
+    }
+    return false;
+}
+
+/* Is it the one that most groups of its kernel showed clearly? Others may show by chance. */
+static bool is_main(const cJSON *list, const cJSON *accepted)
+{
+    const double clear = td_json_get_num(accepted, "clear", 0);
+    const cJSON *one;
+
+    cJSON_ArrayForEach(one, list)
+        if (same_text(one, accepted, "kind") && same_text(one, accepted, "dtype") && td_json_get_num(one, "clear", 0) > clear)
+            return false;
+    return clear > 0;
+}
+
+/* Has an accepted bias vanished, so that what is found now is another fault? A smaller slice is another one. */
+static bool is_gone(const cJSON *report, const cJSON *list, const cJSON *accepted)
 {
     const cJSON *found;
 
-    if (is_coarseness(accepted) || judged_of(report) < td_json_get_num(accepted, "judged", 0))
+    if (!is_main(list, accepted) || !must_show(report, accepted))
         return false;
     cJSON_ArrayForEach(found, found_in(report))
         if (same_text(found, accepted, "kind") && same_text(found, accepted, "dtype") &&
-            same_text(found, accepted, "of") && td_json_get_i64(accepted, "sign", 0) == sign_of(found))
+            same_text(found, accepted, "of") && td_json_get_i64(accepted, "sign", 0) == sign_of(found) &&
+            holds(td_json_get_str(found, "slice", ""), td_json_get_str(accepted, "slice", "?")))
             return false;
     return true;
 }
@@ -129,7 +211,7 @@ bool td_biases_agree(const cJSON *report, const cJSON *accepted)
     const cJSON *found, *one;
 
     cJSON_ArrayForEach(one, accepted)
-        if (is_gone(report, one))
+        if (is_gone(report, accepted, one))
             return false;
     cJSON_ArrayForEach(found, found_in(report)) {
         bool known = false;

@@ -15,12 +15,14 @@
     "{\"kind\":\"" KIND "\",\"shape\":\"a\",\"dtype\":\"F16\",\"of\":\"" OF "\",\"estimate\":" ESTIMATE \
     ",\"new_size\":" SIZE ",\"slice\":\"" SLICE "\",\"text\":\"" SLICE ": " ESTIMATE "\"}"
 
+/* A fourth of the ops are of the group that the biases are of. */
 static cJSON *report_of(const char *found, int judged)
 {
     char text[4000];
     cJSON *report;
 
-    snprintf(text, sizeof text, "{\"ops\":{\"judged\":%d,\"bias\":{\"found\":[%s]}}}", judged, found);
+    snprintf(text, sizeof text, "{\"ops\":{\"judged\":%d,\"groups\":[{\"kind\":\"gemm\",\"shape\":\"a\",\"m_class\":\"M=1\","
+             "\"dtype\":\"F16\",\"judged\":%d}],\"bias\":{\"found\":[%s]}}}", judged, judged / 4, found);
     report = td_json_parse(text, strlen(text), NULL);
     assert_non_null(report);
     return report;
@@ -108,16 +110,59 @@ static void test_coarseness_is_excused_by_a_bias_of_its_size(void **state)
     assert_false(excuses(COARSE("2.4"), SLOPE("0.01", "2.4", "all elements")));
 }
 
+/* With its interval, of ops with so many different inputs. */
+#define SURE(OF, ESTIMATE, LOW, HIGH, SLICE, OPS, BLOCKS)                                                               \
+    "{\"kind\":\"gemm\",\"shape\":\"a\",\"m_class\":\"M=1\",\"dtype\":\"F16\",\"of\":\"" OF "\",\"estimate\":" ESTIMATE \
+    ",\"low\":" LOW ",\"high\":" HIGH ",\"old_size\":0.1,\"new_size\":5,\"slice\":\"" SLICE "\",\"ops\":" OPS             \
+    ",\"blocks\":" BLOCKS "}"
+#define CLEAR(SLICE) SURE("slope", "-0.01", "-0.011", "-0.009", SLICE, "88", "44")
+
 static void test_an_accepted_bias_must_be_there_again(void **state)
 {
-    static const char WAS[] = SLOPE("-0.01", "5", "all elements") "," COARSE("12");
+    static const char WAS[] = CLEAR("all elements") "," COARSE("12");
 
     (void)state;
-    assert_true(excuses_of(WAS, SLOPE("-0.01", "5", "columns = 1 mod 4") "," COARSE("12"), 100));
-    assert_true(excuses_of(WAS, SLOPE("-0.01", "5", "all elements"), 100)); /* coarseness may be hidden by it */
+    assert_true(excuses_of(WAS, CLEAR("all elements") "," COARSE("12"), 100));
+    assert_true(excuses_of(WAS, CLEAR("all elements"), 100)); /* coarseness may be hidden by it */
+    assert_true(excuses_of(WAS, CLEAR("all elements") "," CLEAR("columns = 1 mod 4"), 100));
+    assert_false(excuses_of(WAS, CLEAR("columns = 1 mod 4") "," COARSE("12"), 100)); /* of fewer columns */
     assert_false(excuses_of(WAS, COARSE("12"), 100));
-    assert_true(excuses_of(WAS, COARSE("12"), 99));
     assert_false(excuses_of(WAS, "", 100));
+    assert_true(excuses_of(CLEAR("columns = 1 mod 8") "," CLEAR("columns = 1 mod 4"), CLEAR("columns = 1 mod 4"), 100));
+}
+
+/* A group of 88 ops with 44 different inputs shows it within a tenth: 24 ops with 12 inputs still do. One that
+ * it showed within a third takes most of its ops. */
+static void test_a_sample_that_is_large_enough_must_show_it(void **state)
+{
+    static const char WIDE[] = SURE("slope", "-0.01", "-0.0133", "-0.0067", "all elements", "44", "44");
+    cJSON *before = report_of(WIDE, 100), *list = td_biases_of(before);
+
+    (void)state;
+    assert_false(excuses_of(CLEAR("all elements") "," COARSE("12"), COARSE("12"), 99));
+    assert_true(excuses_of(CLEAR("all elements") "," COARSE("12"), COARSE("12"), 95));
+    assert_true(excuses_of(CLEAR("all elements") "," COARSE("12"), CLEAR("columns = 1 mod 4") "," COARSE("12"), 95));
+    assert_int_equal(td_json_get_num(cJSON_GetArrayItem(list, 0), "enough", 0), 77);
+    assert_string_equal(td_json_get_str(cJSON_GetArrayItem(list, 0), "group", ""), "gemm a M=1 F16");
+    cJSON_Delete(before);
+    cJSON_Delete(list);
+}
+
+/* One that hardly showed may not the next time, nor one that fewer groups showed than another. */
+static void test_chance_need_not_be_there_again(void **state)
+{
+    static const char FAINT[] = SURE("slope", "-0.01", "-0.016", "-0.004", "all elements", "88", "44") "," COARSE("12"),
+                      SMALL[] = "{\"kind\":\"gemm\",\"shape\":\"a\",\"m_class\":\"M=1\",\"dtype\":\"F16\",\"of\":\"slope\",\"estimate\":-1,"
+                                "\"low\":-1.1,\"high\":-0.9,\"old_size\":0,\"new_size\":0.4,\"slice\":\"all elements\",\"ops\":88,\"blocks\":44},"
+                                COARSE("0.4"),
+                      MAIN[] = CLEAR("all elements") "," CLEAR("all elements") ","
+                               SURE("mean", "1", "0.9", "1.1", "rows = 0 mod 2", "88", "44");
+
+    (void)state;
+    assert_true(excuses_of(FAINT, COARSE("12"), 100));
+    assert_true(excuses_of(SMALL, COARSE("0.4"), 100));
+    assert_true(excuses_of(MAIN, CLEAR("all elements"), 100));
+    assert_false(excuses_of(MAIN, SURE("mean", "1", "0.9", "1.1", "rows = 0 mod 2", "88", "44"), 100));
 }
 
 static void test_sentences_of_a_bias_are_known(void **state)
@@ -140,6 +185,8 @@ int main(void)
         cmocka_unit_test(test_a_slice_holds_its_parts),
         cmocka_unit_test(test_coarseness_is_excused_by_a_bias_of_its_size),
         cmocka_unit_test(test_an_accepted_bias_must_be_there_again),
+        cmocka_unit_test(test_a_sample_that_is_large_enough_must_show_it),
+        cmocka_unit_test(test_chance_need_not_be_there_again),
         cmocka_unit_test(test_sentences_of_a_bias_are_known),
     };
 
