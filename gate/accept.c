@@ -8,6 +8,7 @@
 #include "gate/accept_file.h"
 #include "gate/biases.h"
 #include "gate/findings.h"
+#include "gate/ops_accepted.h"
 #include "gate/places.h"
 #include "report/report.h"
 
@@ -79,51 +80,31 @@ static bool is_acceptable(const cJSON *report, const cJSON *lane)
            !lacks_evidence(report, lane->string);
 }
 
-/* Of two faults with errors of one size the places tell which it is, and the slices that are biased. An
- * entry without them was written by an older version. */
-static bool places_agree(const cJSON *report, const cJSON *lane, const cJSON *accepted)
+/* Is each finding of this lane the accepted one? Those of ops are told by more than their figures. */
+static bool findings_agree(const cJSON *report, const cJSON *lane, const cJSON *now, const cJSON *accepted)
 {
-    const cJSON *places = td_json_get(accepted, "places");
+    const cJSON *f, *was;
 
-    return strcmp(lane->string, "ops") != 0 ||
-           (places && td_places_agree(report, places) &&
-            td_biases_agree(report, td_json_get(accepted, "biases")));
-}
-
-static bool is_within(const cJSON *lane, const cJSON *finding, const cJSON *was)
-{
-    return td_finding_within(lane->string, finding->string, td_json_num(finding, 0), td_json_num(was, 0));
-}
-
-/* Does a typical error not count, for ops that are known one by one tell more? */
-static bool tells_more(const cJSON *report, const cJSON *lane, const cJSON *accepted, const char *finding)
-{
-    const size_t n = td_finding_typical_of(finding);
-    char group[400];
-
-    if (strcmp(lane->string, "ops") != 0 || !n || n >= sizeof group)
-        return false;
-    snprintf(group, sizeof group, "%.*s", (int)n, finding);
-    return td_places_tell_more(report, td_json_get(accepted, "places"), group);
+    if (strcmp(lane->string, "ops") == 0)
+        return td_ops_are_accepted(report, now, accepted);
+    cJSON_ArrayForEach(f, now) {
+        was = td_json_get(td_json_get(accepted, "findings"), f->string);
+        if (!was || !td_finding_within(lane->string, f->string, td_json_num(f, 0), td_json_num(was, 0)))
+            return false;
+    }
+    return true;
 }
 
 static bool excuses(const cJSON *entry, const cJSON *report, const cJSON *lane)
 {
-    const cJSON *accepted = td_json_get(td_json_get(entry, "lanes"), lane->string), *f, *note, *was;
+    const cJSON *accepted = td_json_get(td_json_get(entry, "lanes"), lane->string), *note;
     cJSON *findings;
     bool all;
 
     if (!accepted || !is_acceptable(report, lane))
         return false;
     findings = td_findings_of(report, lane->string);
-    all = findings && findings->child && places_agree(report, lane, accepted);
-    cJSON_ArrayForEach(f, findings) {
-        was = td_json_get(td_json_get(accepted, "findings"), f->string);
-        all = all && was && (is_within(lane, f, was) || tells_more(report, lane, accepted, f->string));
-    }
-    cJSON_ArrayForEach(f, td_json_get(accepted, "findings"))
-        all = all && !td_finding_is_gone(report, lane->string, findings,
-                                         td_json_get(accepted, "findings"), f->string);
+    all = findings && findings->child && findings_agree(report, lane, findings, accepted);
     cJSON_ArrayForEach(note, td_json_get(lane, "notes"))
         all = all && note_is_accepted(report, note, accepted);
     cJSON_Delete(findings);

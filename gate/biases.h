@@ -18,7 +18,8 @@ cJSON *td_biases_of(const cJSON *report);
 /* Is every bias of this report among the accepted ones? One of the same kernel and dtype, from half of
  * the least to twice the most (coarseness: a quarter to four times, for the rms error of a few ops is that
  * of their largest elements); coarseness by any of them, a slope or a mean by one of the same sign whose
- * slice holds this one: "all elements" hold "columns = 1 mod 4", and these "columns = 5 mod 8".
+ * slice holds this one: "all elements" hold "columns = 1 mod 4", and these "columns = 5 mod 8". What a smaller
+ * sample shows faintly (not "clear") counts as coarseness.
  * And is of each kernel the accepted slope or mean that is clear in most groups found again, in a slice that
  * holds the accepted one, where as many ops were judged as then, or enough of its group?
  *   accepted : as td_biases_of() made it; NULL: none */

@@ -29,9 +29,6 @@ static double larger(double a, double b)
     return isnan(a) || isnan(b) ? NAN : fmax(a, b);
 }
 
-#define SHARE ", share of bad ops"
-#define TYPICAL ", typical error"
-
 /* A prompt's or a layer's name as part of a finding's: a long one is cut, and its hash stands for what is
  * missing. */
 static const char *name_of(const cJSON *x, const char *key, char out[240])
@@ -46,7 +43,7 @@ static const char *name_of(const cJSON *x, const char *key, char out[240])
     return out;
 }
 
-static const struct { const char *name, *count; } WAYS[] = {{", NaN", "nan"}, {", Inf", "inf"}, {", unstable", NULL}};
+static const struct { const char *name, *count; } WAYS[] = {{TD_FINDING_NAN, "nan"}, {TD_FINDING_INF, "inf"}};
 
 enum { N_WAYS = sizeof WAYS / sizeof *WAYS };
 
@@ -55,6 +52,11 @@ void td_finding_group_name(const cJSON *group, char *out, size_t n)
     snprintf(out, n, "%.80s %.100s %.40s %.20s", td_json_get_str(group, "kind", "?"),
              td_json_get_str(group, "shape", "?"), td_json_get_str(group, "m_class", "?"),
              td_json_get_str(group, "dtype", "?"));
+}
+
+void td_finding_unstable_name(const cJSON *group, char *out, size_t n)
+{
+    snprintf(out, n, "%.80s %.20s, unstable", td_json_get_str(group, "kind", "?"), td_json_get_str(group, "dtype", "?"));
 }
 
 static bool same_text(const cJSON *a, const cJSON *b, const char *key)
@@ -76,64 +78,138 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static bool is_in_way(const cJSON *op, int way)
+bool td_finding_is_apart(const cJSON *op)
 {
-    return WAYS[way].count ? td_json_get_i64(td_json_get(op, "candidate"), WAYS[way].count, 0) > 0
-                           : strncmp(td_json_get_str(op, "why", ""), "unstable", 8) == 0;
+    return strncmp(td_json_get_str(op, "why", ""), "unstable", 8) == 0;
 }
 
-/* The bad ops of a group one by one: their typical error, which a sample of the group (--max-ops) shows as well, unlike the largest;
- * in which ways beside their errors they are bad, and which share of them. Without a list of ops the largest error stands in. */
-static void find_bad_ops(const cJSON *not_ok, const cJSON *group, const char *group_name, double largest, cJSON *out)
+static bool is_unstable(const cJSON *op)
 {
-    double *error = calloc((size_t)cJSON_GetArraySize(not_ok) + 1, sizeof *error), score;
-    int64_t in_way[N_WAYS] = {0};
-    size_t n = 0;
-    const cJSON *op;
-    char name[500];
+    return td_json_get_i64(td_json_get(op, "candidate"), "unstable", 0) > 0 || td_finding_is_apart(op);
+}
+
+/* Is it bad because its group is biased or coarser, and for nothing else? */
+static bool is_by_bias(const cJSON *op)
+{
+    static const char END[] = " ops of this kernel)";
+    const char *why = td_json_get_str(op, "why", "");
+    const size_t n = strlen(why), k = strlen(END);
+
+    return n >= k && strcmp(why + n - k, END) == 0;
+}
+
+/* NaN is beyond all measure, and sorts last. */
+static double or_infinity(double error)
+{
+    return isnan(error) ? INFINITY : error;
+}
+
+/* The bad ops of a group, one by one. */
+struct bad_ops { double *error, *whole; size_t n, in_way[N_WAYS], unstable, by_bias, apart; };
+
+/* False: out of memory. largest stands in for the error of an op that has none. */
+static bool list_bad_ops(const cJSON *not_ok, const cJSON *group, double largest, struct bad_ops *b)
+{
+    const size_t room = (size_t)cJSON_GetArraySize(not_ok) + 1;
+    const cJSON *op, *c;
     int i;
 
-    if (!error)
-        return; /* td_findings_of: a lane with fewer findings than were accepted is not excused */
+    *b = (struct bad_ops){calloc(room, sizeof *b->error), calloc(room, sizeof *b->whole), 0, {0}, 0, 0, 0};
+    if (!b->error || !b->whole)
+        return false;
     cJSON_ArrayForEach(op, not_ok) {
         if (!td_finding_is_bad_op_of(op, group))
             continue;
-        score = td_json_get_num(td_json_get(op, "candidate"), "score", largest);
-        error[n++] = isnan(score) ? INFINITY : score;
+        c = td_json_get(op, "candidate");
+        b->error[b->n] = or_infinity(td_json_get_num(c, "score", largest));
+        b->whole[b->n++] = or_infinity(td_json_get_num(c, "rel_l2", NAN));
         for (i = 0; i < N_WAYS; i++)
-            in_way[i] += is_in_way(op, i);
+            b->in_way[i] += td_json_get_i64(c, WAYS[i].count, 0) > 0;
+        b->unstable += is_unstable(op);
+        b->by_bias += is_by_bias(op);
+        b->apart += td_finding_is_apart(op);
     }
-    qsort(error, n, sizeof *error, by_size);
-    snprintf(name, sizeof name, "%s" TYPICAL, group_name);
-    add(out, name, n ? error[n / 2] : largest);
-    free(error);
-    for (i = 0; i < N_WAYS; i++) {
-        snprintf(name, sizeof name, "%s%s", group_name, WAYS[i].name);
-        if (in_way[i])
-            add(out, name, (double)in_way[i] / (double)n);
-    }
+    qsort(b->error, b->n, sizeof *b->error, by_size);
+    qsort(b->whole, b->n, sizeof *b->whole, by_size);
+    return true;
 }
 
-/* Groups with bad ops: the larger of their errors, which share of the ops is bad, and in which ways.
+static void add_of(cJSON *out, const char *group_name, const char *what, double figure)
+{
+    char name[500];
+
+    snprintf(name, sizeof name, "%s%s", group_name, what);
+    add(out, name, figure);
+}
+
+/* Which share of the bad ops of a kernel have results that differ between runs: of all its groups together, for
+ * of a small one it may be none by chance. counts: of each kernel, bad ops by whether they are unstable. */
+static void find_unstable(const cJSON *group, const struct bad_ops *b, cJSON *counts, cJSON *out)
+{
+    char name[160];
+    cJSON *of_kernel;
+    double all, unstable;
+
+    td_finding_unstable_name(group, name, sizeof name);
+    of_kernel = cJSON_GetObjectItemCaseSensitive(counts, name);
+    if (!of_kernel)
+        of_kernel = cJSON_AddObjectToObject(counts, name);
+    all = td_json_get_num(of_kernel, "all", 0) + (double)b->n;
+    unstable = td_json_get_num(of_kernel, "unstable", 0) + (double)b->unstable;
+    cJSON_DeleteItemFromObjectCaseSensitive(of_kernel, "all");
+    cJSON_DeleteItemFromObjectCaseSensitive(of_kernel, "unstable");
+    cJSON_AddNumberToObject(of_kernel, "all", all);
+    cJSON_AddNumberToObject(of_kernel, "unstable", unstable);
+    cJSON_DeleteItemFromObjectCaseSensitive(out, name);
+    if (unstable > 0)
+        add(out, name, unstable / all);
+}
+
+/* The bad ops of a group one by one: their typical errors, which a sample of the group (--max-ops) shows as well, unlike the largest;
+ * in which ways beside their errors they are bad, and which share of them. Without a list of ops the largest error stands in. */
+static void find_bad_ops(const cJSON *not_ok, const cJSON *group, const char *group_name, double largest, cJSON *counts, cJSON *out)
+{
+    const double bad = td_json_get_num(group, "bad", 0), judged = td_json_get_num(group, "judged", 0);
+    struct bad_ops b;
+    int i;
+
+    if (list_bad_ops(not_ok, group, largest, &b)) { /* else td_findings_of: a lane with fewer findings than were accepted is not excused */
+        add_of(out, group_name, TD_FINDING_TYPICAL, b.n ? b.error[b.n / 2] : largest);
+        if (b.n) {
+            add_of(out, group_name, TD_FINDING_WHOLE, b.whole[b.n - 1]);
+            add_of(out, group_name, TD_FINDING_TYPICAL_WHOLE, b.whole[b.n / 2]);
+        }
+        if (b.apart)
+            add_of(out, group_name, TD_FINDING_APART, (double)b.apart / (double)b.n);
+        for (i = 0; i < N_WAYS; i++)
+            if (b.in_way[i])
+                add_of(out, group_name, WAYS[i].name, (double)b.in_way[i] / (double)b.n);
+        add_of(out, group_name, TD_FINDING_SHARE, bad / (judged > bad ? judged : bad));
+        add_of(out, group_name, TD_FINDING_OWN_SHARE, (bad - (double)b.by_bias) / (judged > bad ? judged : bad));
+        find_unstable(group, &b, counts, out);
+    }
+    free(b.error);
+    free(b.whole);
+}
+
+/* Groups with bad ops: the larger of their errors, which share of the ops is bad by itself, and in which ways.
  * An op that crashed or hung is a finding of its own, as no error excuses it. */
 static void find_ops(const cJSON *ops, cJSON *out)
 {
+    cJSON *counts = cJSON_CreateObject();
     const cJSON *x;
-    char name[400], share[500], id[240];
+    char name[400], id[240];
 
     cJSON_ArrayForEach(x, td_json_get(ops, "groups")) {
-        const double bad = td_json_get_num(x, "bad", 0), judged = td_json_get_num(x, "judged", 0);
+        const double largest = larger(td_json_get_num(x, "new_score", NAN), td_json_get_num(x, "new_rms", 0));
 
-        if (bad <= 0)
+        if (td_json_get_num(x, "bad", 0) <= 0)
             continue;
         td_finding_group_name(x, name, sizeof name);
-        add(out, name, larger(td_json_get_num(x, "new_score", NAN),
-                              td_json_get_num(x, "new_rms", 0)));
-        snprintf(share, sizeof share, "%s" SHARE, name);
-        add(out, share, bad / (judged > bad ? judged : bad));
-        find_bad_ops(td_json_get(ops, "not_ok"), x, name,
-                     larger(td_json_get_num(x, "new_score", NAN), td_json_get_num(x, "new_rms", 0)), out);
+        add(out, name, largest);
+        find_bad_ops(td_json_get(ops, "not_ok"), x, name, largest, counts, out);
     }
+    cJSON_Delete(counts);
     cJSON_ArrayForEach(x, td_json_get(ops, "not_ok")) {
         const char *status = td_json_get_str(x, "status", "ok");
 
@@ -282,11 +358,6 @@ static bool ends_with(const char *name, const char *end)
     return n >= k && strcmp(name + n - k, end) == 0;
 }
 
-size_t td_finding_typical_of(const char *name)
-{
-    return ends_with(name, TYPICAL) ? strlen(name) - strlen(TYPICAL) : 0;
-}
-
 static bool is_way(const char *name)
 {
     int i = 0;
@@ -296,42 +367,23 @@ static bool is_way(const char *name)
     return i < N_WAYS;
 }
 
+/* Does a sample show as much of it as all ops do? */
+static bool is_typical(const char *name)
+{
+    return ends_with(name, TD_FINDING_SHARE) || ends_with(name, TD_FINDING_TYPICAL) ||
+           ends_with(name, TD_FINDING_TYPICAL_WHOLE);
+}
+
 bool td_finding_within(const char *lane, const char *name, double figure, double accepted)
 {
     const bool of_ops = strcmp(lane, "ops") == 0;
     const double room = of_ops ? 2 : 1.25;
-    const bool less_is_the_same = strcmp(lane, "speed") == 0 || (of_ops && !ends_with(name, SHARE) && !ends_with(name, TYPICAL));
+    const bool less_is_the_same = strcmp(lane, "speed") == 0 || (of_ops && !is_typical(name));
 
     if (of_ops && is_way(name)) /* the typical error tells whether it is rare */
         return true;
     return figure == accepted ||
            (figure <= accepted * room && (less_is_the_same || figure * 2 >= accepted));
-}
-
-/* Is `name` the group's finding, or one of its others? */
-static bool is_of_group(const char *name, const char *group_name)
-{
-    const size_t n = strlen(group_name);
-
-    return strncmp(name, group_name, n) == 0 && (name[n] == '\0' || name[n] == ',');
-}
-
-bool td_finding_is_gone(const cJSON *report, const char *lane, const cJSON *now,
-                        const cJSON *accepted, const char *name)
-{
-    const cJSON *group;
-    char group_name[400], share[500];
-
-    if (strcmp(lane, "ops") != 0 || td_json_get(now, name))
-        return false;
-    cJSON_ArrayForEach(group, td_json_get(td_json_get(report, "ops"), "groups")) {
-        td_finding_group_name(group, group_name, sizeof group_name);
-        snprintf(share, sizeof share, "%s" SHARE, group_name);
-        if (is_of_group(name, group_name) && td_json_get_num(group, "judged", 0) > 0 &&
-            td_json_get_num(accepted, is_way(name) ? name : share, 0) >= 0.5)
-            return true;
-    }
-    return false;
 }
 
 /* A word of the text at s, which is its singular or plural: "op", "ops"; "is", "are". One count more or
@@ -369,4 +421,9 @@ void td_note_skeleton(const char *text, struct td_buf *out)
             isdigit((unsigned char)text[1 + (text[1] == '+' || text[1] == '-')]))
             text += 2 + strspn(text + 2, "0123456789");
     }
+}
+
+bool td_finding_depends_on_runs(const char *name)
+{
+    return ends_with(name, TD_FINDING_WHOLE) || ends_with(name, TD_FINDING_TYPICAL_WHOLE) || ends_with(name, TD_FINDING_APART);
 }

@@ -11,10 +11,17 @@
 
 enum { OF_A_GROUP = 8, ENOUGH = 4 };
 
+#define UNSTABLE ", unstable"
+#define RIGHT ", judged right"
+#define ROOM 1.25 /* of whole outputs, and of how far runs lie apart */
+
 struct place {
     int64_t row, column;
-    double error;
-    int64_t nan, inf; /* elements */
+    double error, whole; /* of the worst element, in roundings; of all elements, as a share of the output */
+    int64_t nan, inf;    /* elements */
+    bool unstable, once; /* results differed between runs; nobody knows, for there was one run */
+    double spread;       /* by how many roundings they differed */
+    bool right;          /* the run that was judged is right; how far others lie apart is bad */
 };
 
 /* The place of a bad op. False: it has none that would be found again. */
@@ -25,10 +32,14 @@ static bool place_of(const cJSON *op, struct place *out)
     out->row = td_json_get_i64(c, "row_at", -1);
     out->column = td_json_get_i64(c, "col_at", -1);
     out->error = td_json_get_num(c, "score", NAN);
+    out->whole = td_json_get_num(c, "rel_l2", NAN);
     out->nan = td_json_get_i64(c, "nan", 0);
     out->inf = td_json_get_i64(c, "inf", 0);
-    return out->row >= 0 && out->column >= 0 && td_json_get_i64(c, "unstable", 0) == 0 &&
-           !td_json_get(c, "crash") &&
+    out->unstable = td_json_get_i64(c, "unstable", 0) > 0;
+    out->spread = td_json_get_num(c, "spread", NAN);
+    out->right = td_finding_is_apart(op);
+    out->once = td_json_get_i64(c, "repeats", 1) < 2;
+    return out->row >= 0 && out->column >= 0 && !td_json_get(c, "crash") &&
            strcmp(td_json_get_str(op, "status", ""), "ok") == 0;
 }
 
@@ -38,21 +49,47 @@ static void key_of(const cJSON *op, char out[48])
              (long long)td_json_get_i64(op, "op", -1));
 }
 
-static bool is_like(double a, double b)
+static bool is_like(double a, double b, double room)
 {
-    return (isnan(a) && isnan(b)) || a == b || (a <= 2 * b && b <= 2 * a);
+    return (isnan(a) && isnan(b)) || a == b || (a <= room * b && b <= room * a);
 }
 
-/* Is this where the op was worst, as an entry says in words? */
-static bool is_alike(const struct place *now, const char *words)
+static bool was_unstable(const cJSON *was)
 {
-    long long row, column, nan = 0, inf = 0;
-    double error;
+    return cJSON_IsString(was) && strstr(was->valuestring, UNSTABLE) != NULL;
+}
 
-    return sscanf(words, "row %18lld, column %18lld, error %lf, %18lld NaN, %18lld Inf", &row, &column,
-                  &error, &nan, &inf) >= 3 &&
-           row == now->row && column == now->column && is_like(now->error, error) &&
-           is_like((double)now->nan, (double)nan) && is_like((double)now->inf, (double)inf);
+/* Of what does not repeat the worst element is any. Where one of both runs was right and the other not, it is
+ * the same fault if its runs lie as far apart. */
+static bool is_alike_unstable(const struct place *now, const struct place *p, const char *words)
+{
+    const char *by = strstr(words, UNSTABLE);
+    double spread = NAN;
+
+    if (!(now->unstable || now->once) || (now->nan > 0) != (p->nan > 0) || (now->inf > 0) != (p->inf > 0))
+        return false;
+    return is_like(now->whole, p->whole, ROOM) ||
+           ((now->right || strstr(words, RIGHT)) && sscanf(by, UNSTABLE " by %lf", &spread) == 1 && spread > 0 &&
+            is_like(now->spread, spread, ROOM));
+}
+
+/* Is this what an entry says in words of the op? */
+static bool is_alike(const struct place *now, const cJSON *was)
+{
+    struct place p = {0};
+    long long row, column, nan = 0, inf = 0;
+
+    if (!cJSON_IsString(was) ||
+        sscanf(was->valuestring, "row %18lld, column %18lld, error %lf, whole %lf, %18lld NaN, %18lld Inf", &row, &column,
+               &p.error, &p.whole, &nan, &inf) < 4)
+        return false;
+    p.nan = nan;
+    p.inf = inf;
+    if (was_unstable(was))
+        return is_alike_unstable(now, &p, was->valuestring);
+    return !now->unstable && row == now->row && column == now->column && is_like(now->error, p.error, 2) &&
+           is_like(now->whole, p.whole, ROOM) && is_like((double)now->nan, (double)nan, 2) &&
+           is_like((double)now->inf, (double)inf, 2);
 }
 
 /* ---- accepting ------------------------------------------------------------------------------- */
@@ -82,11 +119,12 @@ static void add_place(cJSON *out, const cJSON *op)
     if (!place_of(op, &p))
         return;
     key_of(op, key);
-    n = snprintf(words, sizeof words, "row %lld, column %lld, error %.5g", (long long)p.row,
-                 (long long)p.column, p.error);
+    n = snprintf(words, sizeof words, "row %lld, column %lld, error %.5g, whole %.5g", (long long)p.row,
+                 (long long)p.column, p.error, p.whole);
     if (p.nan || p.inf)
-        snprintf(words + n, sizeof words - (size_t)n, ", %lld NaN, %lld Inf", (long long)p.nan,
-                 (long long)p.inf);
+        n += snprintf(words + n, sizeof words - (size_t)n, ", %lld NaN, %lld Inf", (long long)p.nan, (long long)p.inf);
+    if (p.unstable)
+        snprintf(words + n, sizeof words - (size_t)n, UNSTABLE " by %.5g%s", p.spread, p.right ? RIGHT : "");
     cJSON_AddStringToObject(out, key, words);
 }
 
@@ -132,8 +170,10 @@ cJSON *td_places_of(const cJSON *report)
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
-/* Ops of an entry that this run judged as well, those of them that are alike, and those that are bad again. */
-struct shared { int64_t all, alike, bad; };
+/* Ops of an entry that this run judged as well, and those of them that are alike. */
+struct count { int64_t all, alike; };
+/* steady: of results that repeated; shaky: of those that did not; bad: those of both that are bad again */
+struct shared { struct count steady, shaky; int64_t bad; };
 
 /* The op of this name among the bad ones of the group; NULL: it is not bad, or was not judged. */
 static const cJSON *find_bad(const cJSON *not_ok, const cJSON *group, const char *wanted)
@@ -149,13 +189,14 @@ static const cJSON *find_bad(const cJSON *not_ok, const cJSON *group, const char
     return NULL;
 }
 
-/* An op that is bad no more counts against the entry, unless this run may not have judged it: a run that
- * judges as many of the group judges the same ones. */
+/* An op that is bad no more counts against the entry, unless it was bad by chance, or this run may not have
+ * judged it: a run that judges as many of the group judges the same ones. */
 static struct shared compare_group(const cJSON *report, const cJSON *group, const cJSON *accepted)
 {
     const bool judged_again = td_json_get_num(group, "judged", 0) >= td_json_get_num(accepted, "judged", 0);
     const cJSON *not_ok = td_json_get(td_json_get(report, "ops"), "not_ok"), *was, *op;
-    struct shared s = {0, 0, 0};
+    struct shared s = {{0, 0}, {0, 0}, 0};
+    struct count *c;
     struct place p;
 
     cJSON_ArrayForEach(was, td_json_get(accepted, "ops")) {
@@ -163,31 +204,56 @@ static struct shared compare_group(const cJSON *report, const cJSON *group, cons
         s.bad += op != NULL;
         if (op && !place_of(op, &p))
             continue;
-        s.all += op || judged_again;
-        s.alike += op && is_alike(&p, cJSON_IsString(was) ? was->valuestring : "");
+        c = was_unstable(was) ? &s.shaky : &s.steady;
+        c->all += op || (judged_again && c == &s.steady);
+        c->alike += op && is_alike(&p, was);
     }
     return s;
 }
 
+/* Ops of a group's entry that will be bad again. */
+static int64_t count_steady(const cJSON *accepted)
+{
+    const cJSON *was;
+    int64_t n = 0;
+
+    cJSON_ArrayForEach(was, td_json_get(accepted, "ops"))
+        n += !was_unstable(was);
+    return n;
+}
+
+static void add_count(struct count *sum, const struct count *c)
+{
+    sum->all += c->all;
+    sum->alike += c->alike;
+}
+
+static bool is_half(const struct count *c)
+{
+    return 2 * c->alike >= c->all;
+}
+
 bool td_places_agree(const cJSON *report, const cJSON *accepted)
 {
-    struct shared few = {0, 0, 0}, s;
+    struct count few = {0, 0}, shaky = {0, 0};
     int64_t known = 0, bad = 0; /* ops of the entry in groups that are bad now; bad again */
     const cJSON *group, *was;
+    struct shared s;
     char name[400];
 
     cJSON_ArrayForEach(group, td_json_get(td_json_get(report, "ops"), "groups")) {
         td_finding_group_name(group, name, sizeof name);
         was = td_json_get(accepted, name);
         s = compare_group(report, group, was);
-        if (s.all >= ENOUGH && 2 * s.alike < s.all)
+        if (s.steady.all >= ENOUGH && !is_half(&s.steady))
             return false;
-        known += td_json_get_num(group, "bad", 0) > 0 ? cJSON_GetArraySize(td_json_get(was, "ops")) : 0;
+        known += td_json_get_num(group, "bad", 0) > 0 ? count_steady(was) : 0;
         bad += s.bad;
-        few.all += s.all < ENOUGH ? s.all : 0;
-        few.alike += s.all < ENOUGH ? s.alike : 0;
+        if (s.steady.all < ENOUGH)
+            add_count(&few, &s.steady);
+        add_count(&shaky, &s.shaky);
     }
-    return 2 * few.alike >= few.all && (bad || !known);
+    return is_half(&few) && is_half(&shaky) && (bad || !known);
 }
 
 bool td_places_tell_more(const cJSON *report, const cJSON *accepted, const char *group_name)
@@ -202,7 +268,8 @@ bool td_places_tell_more(const cJSON *report, const cJSON *accepted, const char 
             !(td_json_get_num(group, "judged", 0) < td_json_get_num(was, "judged", 0)))
             continue;
         s = compare_group(report, group, was);
-        return s.all > 0 && 2 * s.alike >= s.all;
+        add_count(&s.steady, &s.shaky);
+        return s.steady.all > 0 && is_half(&s.steady);
     }
     return false;
 }

@@ -240,6 +240,159 @@ static void test_a_sample_lacks_what_is_rare(void **state)
     cJSON_Delete(file);
 }
 
+#define SHAKY "\"repeats\":3,\"unstable\":4"
+#define STEADY "\"repeats\":3,\"unstable\":0"
+#define ONCE "\"repeats\":1,\"unstable\":0"
+
+/* Add a group of ops: so many judged, and bad. */
+static void add_group(cJSON *report, const char *shape, int judged, int bad, double error)
+{
+    char text[300];
+
+    snprintf(text, sizeof text, "{\"kind\":\"gemm\",\"shape\":\"%s\",\"m_class\":\"M=1\",\"dtype\":\"F16\",\"judged\":%d,"
+             "\"bad\":%d,\"new_score\":%g,\"new_rms\":1}", shape, judged, bad, error);
+    cJSON_AddItemToArray(cJSON_GetObjectItem(cJSON_GetObjectItem(report, "ops"), "groups"), parse(text));
+}
+
+/* Bad ops [from, to) of it: op i is off by (i + 1) times the error in its worst element, and by `whole` in all of
+ * them together. */
+static void add_ops(cJSON *report, const char *shape, int from, int to, double error, double whole, const char *runs)
+{
+    char text[600];
+    int i;
+
+    for (i = from; i < to; i++) {
+        snprintf(text, sizeof text, "{\"fixture\":\"abc\",\"op\":%d,\"kind\":\"gemm\",\"shape\":\"%s\",\"m_class\":\"M=1\","
+                 "\"status\":\"ok\",\"result\":\"bad\",\"why\":\"%s\",\"turn\":%d,\"candidate\":{\"row_at\":0,\"col_at\":%g,"
+                 "\"score\":%g,\"rel_l2\":%g,%s}}", i, shape, i % 4 == 3 && strcmp(runs, SHAKY) == 0 ? "unstable: 4" : "error", i, error, error * (i + 1), whole, runs);
+        cJSON_AddItemToArray(cJSON_GetObjectItem(cJSON_GetObjectItem(report, "ops"), "not_ok"), parse(text));
+    }
+}
+
+/* The exit code of a group "b" with these ops, beside a group "a" of the same kernel. */
+static int exit_shaky(const cJSON *file, int judged, int bad, double error, double whole, const char *runs)
+{
+    cJSON *report = report_of("20.5", "a", NOTE);
+
+    add_group(report, "b", judged, bad, error * bad);
+    add_ops(report, "b", 0, bad, error, whole, runs);
+    return exit_with(file, TODAY, report);
+}
+
+static cJSON *accept_shaky(int judged, int bad)
+{
+    cJSON *report = report_of("20.5", "a", NOTE), *file;
+
+    add_group(report, "b", judged, bad, 10 * bad);
+    add_ops(report, "b", 0, bad, 10, 0.0006, SHAKY);
+    file = accepted_of(report, TODAY);
+    cJSON_Delete(report);
+    return file;
+}
+
+/* The worst element of what does not repeat is another one in each run, and its error any: that of all elements
+ * together tells. */
+static void test_whole_outputs_tell_what_does_not_repeat(void **state)
+{
+    cJSON *file = accept_shaky(20, 20);
+
+    (void)state;
+    assert_int_equal(exit_shaky(file, 20, 20, 10, 0.0006, SHAKY), 0);
+    assert_int_equal(exit_shaky(file, 20, 20, 100, 0.0006, SHAKY), 0);
+    assert_int_equal(exit_shaky(file, 3, 3, 100, 0.00065, SHAKY), 0);
+    assert_int_equal(exit_shaky(file, 3, 3, 2, 0.00055, SHAKY), 0);
+    assert_int_equal(exit_shaky(file, 20, 20, 10, 0.0009, SHAKY), 1);
+    assert_int_equal(exit_shaky(file, 3, 3, 10, 0.0009, SHAKY), 1);
+    assert_int_equal(exit_shaky(file, 3, 3, 10, 0.0004, SHAKY), 1);
+    assert_int_equal(exit_shaky(file, 20, 20, 10, 0.0006, STEADY), 1);
+    assert_int_equal(exit_shaky(file, 20, 20, 100, 0.0006, ONCE), 0); /* nobody knows whether it repeats */
+    cJSON_Delete(file);
+}
+
+/* It is bad in some ops by chance, and in others the next time. */
+static void test_chance_decides_which_ops_are_bad(void **state)
+{
+    cJSON *file = accept_shaky(40, 8);
+
+    (void)state;
+    assert_int_equal(exit_shaky(file, 40, 8, 10, 0.0006, SHAKY), 0);
+    assert_int_equal(exit_shaky(file, 40, 2, 10, 0.0006, SHAKY), 0);
+    assert_int_equal(exit_shaky(file, 3, 2, 10, 0.0006, SHAKY), 0);
+    assert_int_equal(exit_shaky(file, 3, 0, 10, 0.0006, SHAKY), 0);
+    assert_int_equal(exit_shaky(file, 40, 40, 10, 0.0006, SHAKY), 1);
+    assert_int_equal(exit_shaky(file, 10, 10, 10, 0.0006, SHAKY), 1);
+    cJSON_Delete(file);
+    file = accept_shaky(40, 22);
+    assert_int_equal(exit_shaky(file, 3, 0, 10, 0.0006, SHAKY), 0); /* more than half, and of three none */
+    assert_int_equal(exit_shaky(file, 40, 0, 10, 0.0006, SHAKY), 1);
+    cJSON_Delete(file);
+}
+
+/* A report of a group "b" of which so many ops are bad by themselves, and `by_bias` more because it is biased. */
+static cJSON *biased(int judged, int own, int by_bias)
+{
+    cJSON *report = report_of("20.5", "a", NOTE), *op;
+    int i;
+
+    add_group(report, "b", judged, own + by_bias, 40);
+    add_ops(report, "b", 0, own + by_bias, 4, 0.0006, STEADY);
+    for (i = own; i < own + by_bias; i++) {
+        op = cJSON_GetArrayItem(cJSON_GetObjectItem(cJSON_GetObjectItem(report, "ops"), "not_ok"), i);
+        cJSON_ReplaceItemInObject(op, "why", cJSON_CreateString("columns = 0 mod 4: +0.1 % (over 40 ops of this kernel)"));
+    }
+    return report;
+}
+
+/* Few ops of a group may not show its bias, and where their limit lies depends on which they are. */
+static void test_ops_that_are_bad_by_bias(void **state)
+{
+    cJSON *report = biased(40, 2, 38), *file = accepted_of(report, TODAY);
+
+    (void)state;
+    cJSON_Delete(report);
+    assert_int_equal(exit_with(file, TODAY, biased(40, 2, 38)), 0);
+    assert_int_equal(exit_with(file, TODAY, biased(40, 10, 30)), 0); /* beside another run of the baseline */
+    assert_int_equal(exit_with(file, TODAY, biased(6, 1, 0)), 0);
+    assert_int_equal(exit_with(file, TODAY, biased(6, 0, 0)), 0);
+    assert_int_equal(exit_with(file, TODAY, biased(6, 6, 0)), 0);
+    cJSON_Delete(file);
+    report = biased(40, 4, 0);
+    file = accepted_of(report, TODAY);
+    cJSON_Delete(report);
+    assert_int_equal(exit_with(file, TODAY, biased(40, 4, 0)), 0);
+    assert_int_equal(exit_with(file, TODAY, biased(40, 12, 0)), 1); /* more by themselves */
+    cJSON_Delete(file);
+    report = biased(40, 30, 0);
+    file = accepted_of(report, TODAY);
+    cJSON_Delete(report);
+    assert_int_equal(exit_with(file, TODAY, biased(40, 0, 0)), 1);
+    assert_int_equal(exit_with(file, TODAY, biased(40, 10, 0)), 1); /* fewer of all */
+    cJSON_Delete(file);
+}
+
+/* Of a group of few ops all results may repeat by chance. */
+static void test_what_does_not_repeat_is_known_of_the_kernel(void **state)
+{
+    cJSON *report = report_of("20.5", "a", NOTE), *file;
+    int run;
+
+    (void)state;
+    for (run = 0; run < 2; run++) {
+        add_group(report, "b", 20, 20, 200);
+        add_ops(report, "b", 0, 20, 10, 0.0006, SHAKY);
+        add_group(report, "c", 4, 4, 40);
+        add_ops(report, "c", 0, 3, 10, 0.0006, STEADY);
+        add_ops(report, "c", 3, 4, 10, 0.0006, run ? SHAKY : STEADY);
+        if (run)
+            break;
+        file = accepted_of(report, TODAY);
+        cJSON_Delete(report);
+        report = report_of("20.5", "a", NOTE);
+    }
+    assert_int_equal(exit_with(file, TODAY, report), 0);
+    cJSON_Delete(file);
+}
+
 /* Less slow is no other fault; a score that shifts less is. */
 static void test_less_than_half_is_another_fault_but_in_speed(void **state)
 {
@@ -251,6 +404,9 @@ static void test_less_than_half_is_another_fault_but_in_speed(void **state)
     assert_true(td_finding_within("ops", "g, typical error", INFINITY, INFINITY));
     assert_false(td_finding_within("ops", "g, typical error", 1e30, INFINITY));
     assert_false(td_finding_within("ops", "g, share of bad ops", 0.1, 0.9));
+    assert_false(td_finding_within("ops", "g, typical error of whole outputs", 3, 20));
+    assert_true(td_finding_within("ops", "g, error of whole outputs", 3, 20));
+    assert_false(td_finding_within("ops", "g, error of whole outputs", 50, 20));
     assert_true(td_finding_within("ops", "g", 3, 20)); /* the largest of fewer ops is smaller */
     assert_false(td_finding_within("ops", "g", 50, 20));
     assert_true(td_finding_within("ops", "g, Inf", 0.01, 0.2));
@@ -554,6 +710,10 @@ int main(void)
         cmocka_unit_test(test_nothing_else_is_excused),
         cmocka_unit_test(test_another_fault_in_the_same_groups_counts),
         cmocka_unit_test(test_a_sample_lacks_what_is_rare),
+        cmocka_unit_test(test_whole_outputs_tell_what_does_not_repeat),
+        cmocka_unit_test(test_chance_decides_which_ops_are_bad),
+        cmocka_unit_test(test_ops_that_are_bad_by_bias),
+        cmocka_unit_test(test_what_does_not_repeat_is_known_of_the_kernel),
         cmocka_unit_test(test_less_than_half_is_another_fault_but_in_speed),
         cmocka_unit_test(test_damage_is_accepted_as_far_as_it_went),
         cmocka_unit_test(test_one_failure_does_not_excuse_all),

@@ -38,7 +38,9 @@ static cJSON *report_with(const struct td_buf *ops, int n)
     return report;
 }
 
-#define SOUND "\"repeats\":3,\"unstable\":0"
+#define OF_SIZE(WHOLE) ",\"rel_l2\":" WHOLE
+#define SOUND "\"repeats\":3,\"unstable\":0" OF_SIZE("0.0006")
+#define SHAKY "\"repeats\":3,\"unstable\":5,\"spread\":40" OF_SIZE("0.0006")
 
 /* Both groups have ops [0, n), every step-th; those of b are elsewhere from op `other` on. */
 static cJSON *report_of(int n, int step, int other, const char *more)
@@ -72,7 +74,7 @@ static void test_what_plans_take_first_is_kept(void **state)
 {
     struct td_buf ops = TD_BUF_INIT(1 << 20);
     cJSON *report, *places;
-    char key[32], turn[48];
+    char key[32], turn[100];
     int i, n = 0;
 
     (void)state;
@@ -103,7 +105,7 @@ static void test_half_of_a_group_must_be_where_it_was(void **state)
 
     (void)state;
     assert_int_equal(cJSON_GetArraySize(ops_of(places)), 8);
-    assert_string_equal(td_json_get_str(ops_of(places), "c2c93388:39", ""), "row 0, column 39, error 20");
+    assert_string_equal(td_json_get_str(ops_of(places), "c2c93388:39", ""), "row 0, column 39, error 20, whole 0.0006");
     assert_true(agree(report, places));
     assert_true(agree(report_of(40, 1, 20, SOUND), places)); /* on another machine some lie elsewhere */
     assert_false(agree(report_of(40, 1, 19, SOUND), places));
@@ -148,7 +150,7 @@ static void test_other_ops_and_other_counts(void **state)
     cJSON_Delete(places);
     report = report_of(40, 1, 40, SOUND ",\"nan\":1,\"inf\":0");
     places = td_places_of(report);
-    assert_string_equal(td_json_get_str(ops_of(places), "c2c93388:39", ""), "row 0, column 39, error 20, 1 NaN, 0 Inf");
+    assert_string_equal(td_json_get_str(ops_of(places), "c2c93388:39", ""), "row 0, column 39, error 20, whole 0.0006, 1 NaN, 0 Inf");
     assert_true(agree(report, places));
     assert_true(agree(report_of(40, 1, 40, SOUND ",\"nan\":2"), places));
     assert_false(agree(report_of(40, 1, 40, SOUND ",\"nan\":640"), places));
@@ -156,32 +158,85 @@ static void test_other_ops_and_other_counts(void **state)
     cJSON_Delete(places);
 }
 
-static void test_what_does_not_repeat_has_no_place(void **state)
+static void test_what_crashed_has_no_place(void **state)
 {
-    static const char *const CASES[] = {"\"repeats\":3,\"unstable\":5", SOUND ",\"crash\":\"SIGSEGV\""};
-    cJSON *report, *places;
-    size_t i;
+    cJSON *report = report_of(40, 1, 40, SOUND ",\"crash\":\"SIGSEGV\""), *places = td_places_of(report);
 
     (void)state;
-    for (i = 0; i < 2; i++) {
-        report = report_of(40, 1, 40, CASES[i]);
-        places = td_places_of(report);
-        cJSON_Delete(report);
-        assert_null(ops_of(places)->child);
-        assert_true(agree(report_of(40, 1, 0, SOUND), places));
-        cJSON_Delete(places);
-    }
+    cJSON_Delete(report);
+    assert_null(ops_of(places)->child);
+    assert_true(agree(report_of(40, 1, 0, SOUND), places));
+    cJSON_Delete(places);
+}
+
+/* Its worst element is another one each time, by another error; the error of all elements together is not. */
+static void test_what_does_not_repeat_is_told_by_its_whole_outputs(void **state)
+{
+    struct td_buf ops = TD_BUF_INIT(1 << 20);
+    cJSON *report = report_of(40, 1, 40, SHAKY), *places = td_places_of(report);
+
+    (void)state;
+    cJSON_Delete(report);
+    assert_string_equal(td_json_get_str(ops_of(places), "c2c93388:39", ""), "row 0, column 39, error 20, whole 0.0006, unstable by 40");
+    assert_true(agree(report_of(40, 1, 0, SHAKY), places)); /* worst elsewhere */
+    assert_true(agree(report_of(40, 40, 0, SHAKY), places)); /* of a sample */
+    assert_true(agree(report_of(40, 1, 40, "\"repeats\":3,\"unstable\":5" OF_SIZE("0.00074")), places));
+    assert_false(agree(report_of(40, 1, 40, "\"repeats\":3,\"unstable\":5" OF_SIZE("0.00076")), places));
+    assert_false(agree(report_of(40, 1, 40, "\"repeats\":3,\"unstable\":5" OF_SIZE("0.00047")), places));
+    assert_false(agree(report_of(40, 40, 40, "\"repeats\":3,\"unstable\":5" OF_SIZE("0.00076")), places));
+    assert_false(agree(report_of(40, 1, 40, SOUND), places)); /* it repeats now: another fault */
+    assert_true(agree(report_of(40, 1, 40, "\"repeats\":1,\"unstable\":0" OF_SIZE("0.0006")), places)); /* nobody knows */
+    add_ops(&ops, "a", 0, 10, 1, 40, 40, SHAKY);
+    assert_true(agree(report_with(&ops, 40), places)); /* the others are right by chance */
+    td_buf_release(&ops);
+    cJSON_Delete(places);
     report = report_of(40, 1, 40, SOUND);
     places = td_places_of(report);
     cJSON_Delete(report);
-    assert_true(agree(report_of(40, 1, 0, CASES[0]), places));
+    assert_false(agree(report_of(40, 1, 40, SHAKY), places)); /* what repeated does not any more */
+    assert_false(agree(report_of(40, 40, 40, SHAKY), places));
+    cJSON_Delete(places);
+}
+
+/* In every second call a block is lost. The run that is judged may be a right one; how far runs lie apart tells. */
+static void test_runs_that_lie_apart(void **state)
+{
+#define RUNS(SPREAD) "\"repeats\":3,\"unstable\":5,\"spread\":" SPREAD
+#define JUDGED_RIGHT "},\"why\":\"unstable: 5 elements differ\",\"x\":{\"y\":0"
+    cJSON *report = report_of(40, 1, 40, RUNS("250") OF_SIZE("0.3")), *places = td_places_of(report);
+
+    (void)state;
+    cJSON_Delete(report);
+    assert_true(agree(report_of(40, 1, 40, RUNS("250") OF_SIZE("0.0002") JUDGED_RIGHT), places));
+    assert_false(agree(report_of(40, 1, 40, RUNS("400") OF_SIZE("0.0002") JUDGED_RIGHT), places));
+    assert_false(agree(report_of(40, 1, 40, RUNS("250") OF_SIZE("0.0002")), places));
+    cJSON_Delete(places);
+    report = report_of(40, 1, 40, RUNS("250") OF_SIZE("0.0002") JUDGED_RIGHT);
+    places = td_places_of(report);
+    cJSON_Delete(report);
+    assert_string_equal(td_json_get_str(ops_of(places), "c2c93388:39", ""),
+                        "row 0, column 39, error 20, whole 0.0002, unstable by 250, judged right");
+    assert_true(agree(report_of(40, 1, 40, RUNS("250") OF_SIZE("0.3")), places));
+    assert_false(agree(report_of(40, 1, 40, RUNS("100") OF_SIZE("0.3")), places));
+    cJSON_Delete(places);
+}
+
+/* Worst in the same elements by the same errors, and other elements are wrong as well. */
+static void test_whole_outputs_of_what_repeats(void **state)
+{
+    cJSON *report = report_of(40, 1, 40, SOUND), *places = td_places_of(report);
+
+    (void)state;
+    cJSON_Delete(report);
+    assert_true(agree(report_of(40, 1, 40, "\"repeats\":3,\"unstable\":0" OF_SIZE("0.00074")), places));
+    assert_false(agree(report_of(40, 1, 40, "\"repeats\":3,\"unstable\":0" OF_SIZE("0.00076")), places));
     cJSON_Delete(places);
 }
 
 /* With --op-repeat 1 the worst element stands where it does: a fault elsewhere is another one. */
 static void test_ops_that_ran_once(void **state)
 {
-    static const char ONCE[] = "\"repeats\":1,\"unstable\":0";
+    static const char ONCE[] = "\"repeats\":1,\"unstable\":0" OF_SIZE("0.0006");
     cJSON *report = report_of(40, 1, 40, SOUND), *places = td_places_of(report);
 
     (void)state;
@@ -244,7 +299,10 @@ int main(void)
         cmocka_unit_test(test_errors_of_the_same_ops), cmocka_unit_test(test_ops_that_ran_once),
         cmocka_unit_test(test_a_sample_is_told_by_its_ops),
         cmocka_unit_test(test_other_ops_and_other_counts),
-        cmocka_unit_test(test_what_does_not_repeat_has_no_place),
+        cmocka_unit_test(test_what_crashed_has_no_place),
+        cmocka_unit_test(test_what_does_not_repeat_is_told_by_its_whole_outputs),
+        cmocka_unit_test(test_runs_that_lie_apart),
+        cmocka_unit_test(test_whole_outputs_of_what_repeats),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
