@@ -61,7 +61,7 @@ done
 # name:checkpoint; a bug is tried where its kernel path is used
 cases='fp16_overflow:gptq4 zero_off_by_one:gptq4 scale_group_boundary:gptq4 column_tail:gptq4 tile_index:gptq4 no_clear:gptq4
 last_k_nibbles:gptq4 lost_update:gptq4 k_slice_lost:gptq4 k_slice_01pct:gptq4 unordered_f16:gptq4 act_order_ignored:gptq4-act bits8:gptq8 m_gt_1:gptq4 scale_1pct:gptq4 zero_term_01pct:gptq4
-truncate:gptq4 zeros_g128:gptq4 slow_10pct:gptq4'
+truncate:gptq4 zeros_g128:gptq4 column_4th:gptq4 scales_bf16_f16:gptq4 slow_10pct:gptq4'
 honest='honest_nofma:gptq4 honest_sumorder:gptq4 unordered:gptq4 honest_halves:gptq4'
 table=$WORK/table.md
 caught=0 bugs=0
