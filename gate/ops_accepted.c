@@ -42,25 +42,32 @@ static double ln_choose(double n, double k)
  * Fisher's exact test, one-sided. */
 static double likelihood(double all, double bad, double n, double k, bool many)
 {
-    const double first = fmax(0, bad - (all - n)), last = fmin(bad, n);
-    double i, sum = 0;
+    const int64_t first = (int64_t)fmax(0, bad - (all - n)), last = (int64_t)fmin(bad, n);
+    double sum = 0;
+    int64_t i;
 
     for (i = first; i <= last; i++)
-        if (many ? i >= k : i <= k)
-            sum += exp(ln_choose(bad, i) + ln_choose(all - bad, n - i) - ln_choose(all, n));
+        if (many ? (double)i >= k : (double)i <= k)
+            sum += exp(ln_choose(bad, (double)i) + ln_choose(all - bad, n - (double)i) - ln_choose(all, n));
     return sum;
 }
 
 static double number_of(const cJSON *findings, const char *group, const char *share, double ops)
 {
-    return round(ops * td_json_num(finding_of(findings, group, share), 0));
+    return round(ops * fmin(fmax(td_json_num(finding_of(findings, group, share), 0), 0), 1));
+}
+
+/* The ops of a group that were judged. A file may say anything; no recording has more than OPS_MAX. */
+static double judged_of(const cJSON *group)
+{
+    return fmin(fmax(td_json_get_num(group, "judged", 0), 0), OPS_MAX);
 }
 
 /* Which share of a group is bad may be chance: in a sample of it, and where results do not repeat, for then an
  * op may be bad in one run and right in the next. k1, k2: bad ops then and now. */
 static bool is_chance(const struct both *b, const cJSON *group, const char *name, double k1, double k2, bool many)
 {
-    const double n1 = td_json_get_num(td_json_get(b->places, name), "judged", 0), n2 = td_json_get_num(group, "judged", 0);
+    const double n1 = judged_of(td_json_get(b->places, name)), n2 = judged_of(group);
 
     if (was_unstable(b, group))
         return likelihood(n1 + n2, k1 + k2, n2, k2, many) >= CHANCE;
@@ -72,7 +79,7 @@ static bool is_chance(const struct both *b, const cJSON *group, const char *name
  * bad ones then, and of all bad ones not fewer than were bad by themselves: by half to twice, or by chance. */
 static bool share_agrees(const struct both *b, const cJSON *group, const char *name)
 {
-    const double n1 = td_json_get_num(td_json_get(b->places, name), "judged", 0), n2 = td_json_get_num(group, "judged", 0),
+    const double n1 = judged_of(td_json_get(b->places, name)), n2 = judged_of(group),
                  all1 = number_of(b->was, name, TD_FINDING_SHARE, n1), all2 = number_of(b->now, name, TD_FINDING_SHARE, n2),
                  own1 = number_of(b->was, name, TD_FINDING_OWN_SHARE, n1), own2 = number_of(b->now, name, TD_FINDING_OWN_SHARE, n2);
 

@@ -29,6 +29,10 @@ for at, _, names in sorted(os.walk(root + "/tests/unit")):
         if re.fullmatch(r"test_\w+\.c", name) and test not in named and re.search(rf"\b({'|'.join(STARTERS)})\(", text_of(f"tests/{test}.c")):
             print(f"{test} starts threads, and tests/threads.list does not name it")
             bad += 1
+for name in filter(None, (line.split("#")[0].strip() for line in lines)):
+    if not os.path.exists(f"{root}/tests/{name}") and not os.path.exists(f"{root}/tests/{name}.c"):
+        print(f"tests/threads.list names {name}, and there is no such test")
+        bad += 1
 if not bad:
     print("tests that start threads are listed")
 sys.exit(bad > 0)
