@@ -123,11 +123,12 @@ static void take_record(void *arg, const struct td_wire *rec)
 static int take_exchange(void *arg, struct td_exchange *x, struct td_error *err)
 {
     struct passive *p = arg;
-    int rc = td_writer_exchange(p->writer, x);
+    int rc;
 
+    td_writer_redact_error(p->writer, x); /* first: its quote may end within a key */
+    rc = td_writer_exchange(p->writer, x);
     if (rc)
         return td_fail(err, rc, "the fixture cannot be written");
-    td_writer_redact_error(p->writer, x);
     td_recording_summary_add(&p->summary, x);
     if (td_exchange_unseen(x))
         p->unseen++;

@@ -3,6 +3,7 @@ canary-s-NAME is a secret of a request (tests/fakes/find_canaries.py), canary-t-
     all.pcap   every secret place of a request, said back in every place of an answer, in every spelling
     late.pcap  the answer that has a key comes before the first request that sends it
     cut.pcap   answers, and a request, that break off within a key
+    quote.pcap errors whose quote ends within a key
     words.pcap keys that are words of the fixture, of HTTP, of any text
     many.pcap  more keys than are searched for
 SPDX-License-Identifier: Apache-2.0
@@ -136,6 +137,19 @@ def write_cut():
     write("cut.pcap", packets)
 
 
+def write_quote():
+    """The quote of a body has some 300 bytes, of a message some 600."""
+    packets, key = [], "canary-s-quote" + "0123456789abcdef" * 2
+    sent = b"X-Api-Key: %s\r\n" % key.encode()
+    for more in range(0, 60, 5):
+        said, plain = "y" * (545 + more) + key, "y" * (245 + more) + key
+        error = json.dumps({"error": {"message": said, "code": 500}})
+        packets += exchange(sent, head("500 no", JSON, error.encode()))
+        packets += exchange(sent, head(f"500 {plain}", "Content-Type: text/plain\r\n", plain.encode()))
+        packets += exchange(sent, sse(event("a ") + f"data: {error}\n\n"))
+    write("quote.pcap", packets)
+
+
 def write_many():
     packets = []
     for i in range(300):
@@ -160,4 +174,5 @@ write_all()
 write_words()
 write_late()
 write_cut()
+write_quote()
 write_many()
