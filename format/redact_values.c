@@ -153,8 +153,8 @@ static int add_parts(struct td_redact_values *v, const char *s, size_t n, struct
     int rc = TD_OK;
 
     for (at = 0; !rc && at < n; at += len + 1) {
-        len = strcspn(s + at, " \t;,=\"");
-        len = len < n - at ? len : n - at;
+        for (len = 0; len < n - at && !memchr(" \t;,=\"", s[at + len], 6); len++)
+            ;
         if (len < n && looks_like_key(s + at, len))
             rc = add_value(v, s + at, len, err);
     }
@@ -179,7 +179,7 @@ static int add_secret(struct td_redact_values *v, const char *s, size_t n, struc
     return rc;
 }
 
-/* Add what a header's value holds, of n bytes, with a NUL or blanks behind them.
+/* Add what a header's value holds, of n bytes.
  * named : its name is a secret's */
 static int add_header_value(struct td_redact_values *v, const char *s, size_t n, bool named, struct td_error *err)
 {

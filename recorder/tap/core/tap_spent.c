@@ -20,5 +20,5 @@ void tap_spent_end(int64_t begun)
 
 uint64_t tap_spent_us(void)
 {
-    return atomic_load_explicit(&spent_ns, memory_order_relaxed) / 1000;
+    return (atomic_load_explicit(&spent_ns, memory_order_relaxed) + 999) / 1000;
 }

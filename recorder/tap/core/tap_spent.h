@@ -14,7 +14,7 @@
 /* Around such a piece of work: the end takes what the begin gave. Pieces do not lie in each other. */
 int64_t tap_spent_begin(void);
 void tap_spent_end(int64_t begun);
-/* Microseconds of this process since it began. */
+/* Microseconds of this process since it began, rounded up. */
 uint64_t tap_spent_us(void);
 
 #pragma GCC visibility pop

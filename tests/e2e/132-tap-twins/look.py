@@ -15,6 +15,7 @@ count = fixture.count
 inputs = {t["blob"] for op in fixture.ops for t in op["in"] if t["role"] == "a"}
 assert len(inputs) == len(fixture.ops)
 print("no two ops have the same activations")
+assert count("start.tap_us") > 0 # for the captures
 assert count("launches.graphs") == count("launches.graphs_read") >= len(fixture.steps)
 if share:
     assert 0 < len(fixture.steps) < count("steps.seen")
