@@ -47,7 +47,7 @@ void td_captured_keys_free(struct td_captured_keys *k)
 
 /* ---- a request ------------------------------------------------------------------------------- */
 
-/* A line, without its end. False: it is not there as a whole. */
+/* A line, without its end, "\r\n" or "\n", as td_http reads it. False: it is not there as a whole. */
 static bool next_line(const char **at, const char *end, const char **line, size_t *n)
 {
     const char *nl = memchr(*at, '\n', (size_t)(end - *at));
@@ -56,8 +56,8 @@ static bool next_line(const char **at, const char *end, const char **line, size_
         return false;
     *line = *at;
     *at = nl + 1;
-    for (*n = (size_t)(nl - *line); *n && (*line)[*n - 1] == '\r'; --*n)
-        ;
+    *n = (size_t)(nl - *line);
+    *n -= *n && nl[-1] == '\r';
     return true;
 }
 
@@ -101,8 +101,10 @@ static int learn_query(struct td_captured_keys *k, const char *line, size_t n, s
 static int learn_header(struct td_captured_keys *k, struct td_buf *header, bool *chunked, struct td_error *err)
 {
     const char *text = td_buf_str(header), *value = memchr(text, ':', header->len);
-    size_t name = value ? (size_t)(value++ - text) : 0;
+    size_t name = value ? (size_t)(value++ - text) : 0, n = header->len;
 
+    while (n && text[n - 1] == '\r') /* more than the one of the line's end */
+        n--;
     while (name && (text[name - 1] == ' ' || text[name - 1] == '\t'))
         name--;
     if (!name)
@@ -111,7 +113,7 @@ static int learn_header(struct td_captured_keys *k, struct td_buf *header, bool 
         *chunked = *chunked || strcasestr(value, "chunked");
     if (!td_redactor_is_secret_header(k->redactor, text, name))
         return TD_OK;
-    return learn(k, text, name, value, header->len - (size_t)(value - text), err);
+    return learn(k, text, name, value, n > (size_t)(value - text) ? n - (size_t)(value - text) : 0, err);
 }
 
 /* Headers, or trailers, up to the empty line behind them. TD_ETRUNCATED: there is none. */
@@ -137,24 +139,27 @@ static int learn_headers(struct td_captured_keys *k, const char **at, const char
     return rc || more ? rc : TD_ETRUNCATED;
 }
 
-/* Step over chunks. False: they do not end here. */
-static bool skip_chunks(const char **at, const char *end)
+/* Step over chunks, up to the trailers. TD_ETRUNCATED: they do not end here, or are none. */
+static int skip_chunks(const char **at, const char *end)
 {
     const char *line;
-    size_t n;
+    size_t n, digits;
     unsigned long long size;
 
     while (next_line(at, end, &line, &n)) {
+        digits = strspn(line, "0123456789abcdefABCDEF");
         size = strtoull(line, NULL, 16);
+        if (!digits)
+            return TD_ETRUNCATED;
         if (!size)
-            return true;
+            return TD_OK;
         if (size >= (unsigned long long)(end - *at))
-            return false;
+            return TD_ETRUNCATED;
         *at += size;
-        if (!next_line(at, end, &line, &n))
-            return false;
+        if (!next_line(at, end, &line, &n) || n)
+            return TD_ETRUNCATED;
     }
-    return false;
+    return TD_ETRUNCATED;
 }
 
 int td_captured_keys_learn(struct td_captured_keys *k, const char *request, size_t n, struct td_error *err)
@@ -168,11 +173,9 @@ int td_captured_keys_learn(struct td_captured_keys *k, const char *request, size
     rc = learn_query(k, line, n, err);
     if (!rc)
         rc = learn_headers(k, &at, end, &chunked, err);
-    if (!rc && chunked && skip_chunks(&at, end)) {
-        rc = learn_headers(k, &at, end, &chunked, err);
-        rc = rc == TD_ETRUNCATED ? TD_OK : rc; /* trailers that end early: those that came are known */
-    }
-    return rc;
+    if (!rc && chunked)
+        rc = skip_chunks(&at, end);
+    return rc || !chunked ? rc : learn_headers(k, &at, end, &chunked, err);
 }
 
 /* ---- a file ---------------------------------------------------------------------------------- */

@@ -82,7 +82,8 @@ void td_passive_ledger_print(const struct td_capture_counts *c, const struct td_
         fprintf(to, "         %lld request%s left out: there were more at once, or more prompts, than are followed\n",
                 (long long)left->over_limit, td_plural(left->over_limit));
     if (left->no_head)
-        fprintf(to, "         %lld request%s left out: parts of their headers are not in the capture, and keys may stand there\n",
+        fprintf(to, "         %lld request%s left out: their headers, or trailers, are not in the capture as a whole, or longer than 64 KiB, "
+                "and keys may stand there\n",
                 (long long)left->no_head, td_plural(left->no_head));
 }
 
@@ -90,7 +91,8 @@ void td_passive_ledger_print(const struct td_capture_counts *c, const struct td_
 static int explain_requests(const struct td_conversation_counts *h, const struct td_passive_left *left, bool only_path, struct td_error *err)
 {
     if (left->no_head == h->other_requests)
-        return td_fail(err, TD_EPROTO, "of %lld request%s a part of the headers is not in the capture, and keys may stand there (tcpdump -s 0)",
+        return td_fail(err, TD_EPROTO, "of %lld request%s headers, or trailers, are not in the capture as a whole (tcpdump -s 0), or longer than 64 KiB, "
+                       "and keys may stand there",
                        (long long)h->other_requests, td_plural(h->other_requests));
     if (only_path)
         return td_fail(err, TD_EPROTO, "none of %lld requests is of a path that --only-path names", (long long)h->other_requests);

@@ -34,6 +34,7 @@ PLACES = {
     "cookie2": (b"Cookie: a=1; id2=\"canary-s-cookietwo7\"; b=2\r\n", "canary-s-cookietwo7"),
     "quoted": (b"Authorization: Token token=\"canary-s-quoted7\", realm=\"words\"\r\n", "canary-s-quoted7"),
     "folded": (b"Authorization: Bearer\r\n  canary-s-folded7\r\n", "canary-s-folded7"),
+    "early": (b"X-A: b\r\n\r\r\nX-Api-Key: canary-s-early7\r\n", "canary-s-early7"),
     "bare": (b"X-Api-Key: canary-s-bare7\n", "canary-s-bare7"),
 }
 JSON = "Content-Type: application/json\r\n"
@@ -131,6 +132,17 @@ def write_cut():
     packets += c.open() + c.send(True, asked[:at])
     c.send(True, asked[at:at + 20])
     packets += c.send(True, asked[at + 20:]) + c.send(False, head("401 no", JSON, b'"canary-s-headless"')) + c.close()
+    for i in range(7):  # so many bytes of chunks and trailers are lost, and the key with them, or before it
+        asked, c = with_trailer(b"canary-s-trailless"), Connection(port=next(PORT))
+        at = [asked.index(b"trailer"), asked.index(b"0\r\nX-Api"), asked.index(b"X-Api"), asked.index(b"X-Api") + 8, asked.index(b"less"),
+              len(asked) - 2, len(asked) - 1][i]
+        packets += c.open() + c.send(True, asked[:at])
+        c.send(True, asked[at:at + 6])
+        packets += c.send(True, asked[at + 6:]) + c.send(False, head("401 no", JSON, b'"canary-s-trailless"')) + c.close()
+    for asked in (with_trailer(b"canary-s-badchunk").replace(b"\r\n\r\n", b"\r\n\r\n-", 1),  # neither is read to its end
+                  request("a", head=b"X-Long: %s\r\nX-Api-Key: canary-s-behind\r\n" % (b"x" * 70000))):
+        c = Connection(port=next(PORT))
+        packets += c.open() + c.send(True, asked) + c.send(False, head("401 no", JSON, b'"canary-s-badchunk canary-s-behind"')) + c.close()
     c = Connection(port=next(PORT))  # a path that is longer than what is kept of it
     packets += (c.open() + c.request(path="/v1/completions?x=" + "y" * 470 + "&api_key=canary-s-longpath0123456789")
                 + c.send(False, head("401 no", JSON, b"{}")) + c.close())
