@@ -150,6 +150,11 @@ static void judge_rows(const struct td_speed *s, const struct td_policy *policy,
                      td_plural((int64_t)faster), td_is((int64_t)faster));
 }
 
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
 /* The server against the starts of a recording. That these are too few to show much is said, and makes the lane inconclusive where
  * the user named it. */
 static void judge_starts(const struct td_speed *s, const struct td_policy *policy, struct td_lane *lane)
@@ -167,9 +172,12 @@ static void judge_starts(const struct td_speed *s, const struct td_policy *polic
         slower += r->verdict == TD_REGRESSED && !r->total;
         if (r->verdict == TD_REGRESSED && (!worst || r->effect.lo > worst->effect.lo))
             worst = r;
-        need = r->total && td_speed_starts_needed(r, s->alpha_row, policy->detect) > need ? td_speed_starts_needed(r, s->alpha_row, policy->detect) : need;
-        if (r->total && r->metric == TD_ITL)
-            snprintf(total, sizeof total, "; ITL %+.1f %% [%+.1f, %+.1f]", r->effect.est * 100, r->effect.lo * 100, r->effect.hi * 100);
+        if (!r->total)
+            continue;
+        need = larger(need, td_speed_starts_needed(r, s->alpha_row, policy->detect));
+        if (r->metric == TD_ITL)
+            snprintf(total, sizeof total, "; ITL %+.1f %% [%+.1f, %+.1f]", r->effect.est * 100,
+                     r->effect.lo * 100, r->effect.hi * 100);
     }
     if (worst)
         note_slower(lane, worst, slower, rows);
@@ -190,14 +198,15 @@ void td_speed_judge(const struct td_speed *s, const struct td_policy *policy, st
     else if (s->server_judged)
         judge_rows(s, policy, false, lane);
     else if (s->starts)
-        td_lane_no_evidence(lane, "the server's speed is information, though %zu starts were recorded: %s", s->starts, s->other_host);
+        td_lane_no_evidence(lane, "the server's speed is information, though %zu starts were recorded: %s", s->starts,
+                            *s->other_host ? s->other_host : "no prompt has a figure on each of them and of this server");
     else if (s->server_pairs && !s->op_pairs)
         td_lane_no_evidence(lane, "one server against an older recording is information; "
                                   "--baseline-server runs both in turn");
     else if (s->server_pairs)
         td_lane_note(lane, TD_NOT_JUDGED,
                      "the server's speed is information; --baseline-server runs both in turn");
-    if (!s->op_pairs && !s->server_pairs && !s->uneven)
+    if (!s->op_pairs && !s->server_pairs && !s->starts && !s->uneven)
         td_lane_no_evidence(lane, "no timings of both builds (ops: --baseline-build LIB; servers: "
                                   "--baseline-server HOST:PORT)");
     td_speed_clocks_judge(s, lane);
@@ -258,7 +267,7 @@ static bool has_starts(const void *measured)
 {
     const struct td_speed *s = measured;
 
-    return s->starts && s->server_pairs;
+    return s->starts > 0;
 }
 
 const struct td_lane_type td_lane_speed = {

@@ -8,6 +8,7 @@
 #include "common/number_words.h"
 #include "differ/comparison.h"
 #include "differ/lane_ops.h"
+#include "differ/speed.h"
 
 /* ---- not checked ----------------------------------------------------------------------------- */
 
@@ -117,6 +118,18 @@ static void add_texts(const struct td_comparison *c, struct td_jw *w)
         td_jw_cstr(w, NULL, "texts of answers (redacted)");
 }
 
+/* A lane that could not judge looked at nothing, though it was asked. Of both kinds of speed one may have been judged. */
+static void add_speed(const struct td_comparison *c, struct td_jw *w)
+{
+    const struct td_lane *lane = &c->lane[TD_LANE_SPEED];
+    const struct td_speed *s = lane->measured;
+
+    if (!lane->asked || lane->verdict == TD_NOT_JUDGED)
+        td_jw_cstr(w, NULL, "speed");
+    else if (s->starts && !s->server_judged)
+        td_jw_cstr(w, NULL, "the server's speed");
+}
+
 void td_advice_write_not_checked(const struct td_comparison *c, struct td_jw *w)
 {
     td_jw_arr(w, "not_checked");
@@ -126,8 +139,7 @@ void td_advice_write_not_checked(const struct td_comparison *c, struct td_jw *w)
     add_texts(c, w);
     if (!c->lane[TD_LANE_OPS].asked)
         td_jw_cstr(w, NULL, "kernels");
-    if (!c->lane[TD_LANE_SPEED].asked)
-        td_jw_cstr(w, NULL, "speed");
+    add_speed(c, w);
     if (c->lane[TD_LANE_OPS].asked) {
         if (!c->coverage.all_kinds)
             td_jw_cstr(w, NULL, "attention, norms, sampling");

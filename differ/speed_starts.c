@@ -64,7 +64,7 @@ static void compare_hosts(const cJSON *base, const cJSON *now, struct td_speed *
 }
 
 /* Is the machine as fast as it was when the starts were recorded? By a fixed computation that was timed each time: more than a
- * twentieth outside of all of these is another machine as to speed. */
+ * twentieth outside of all of these is another machine as to speed, and so is one that nobody timed. */
 static void compare_probes(const cJSON *base, const cJSON *now, struct td_speed *s)
 {
     const cJSON *of = td_json_get(td_json_get(base, "host"), "cpu_probe_ms"), *one;
@@ -75,9 +75,12 @@ static void compare_probes(const cJSON *base, const cJSON *now, struct td_speed 
         least = fmin(least, td_json_num(one, INFINITY));
         most = fmax(most, td_json_num(one, 0));
     }
-    if (*s->other_host || !(x > 0) || !(most > 0) || (x <= most * PROBES_DIFFER && x >= least / PROBES_DIFFER))
+    if (*s->other_host || !(most > 0))
         return;
-    snprintf(s->other_host, sizeof s->other_host, "its processors are %s now: a fixed computation takes %.3g ms, and took %.3g to %.3g ms",
+    if (!(x > 0))
+        snprintf(s->other_host, sizeof s->other_host, "how fast its processors are now was not measured (cpu_probe_ms)");
+    else if (x > most * PROBES_DIFFER || x < least / PROBES_DIFFER)
+        snprintf(s->other_host, sizeof s->other_host, "its processors are %s now: a fixed computation takes %.3g ms, and took %.3g to %.3g ms",
              x > most ? "busier, or clocked lower," : "less busy, or clocked higher,", x, least, most);
 }
 
@@ -235,7 +238,7 @@ static int add_all(const struct td_groups *g, struct td_speed *s, struct figures
 
 int td_speed_starts_measure(const struct td_groups *g, struct td_speed *s, struct td_error *err)
 {
-    struct figures *room = malloc((g->n + 1) * sizeof *room);
+    struct figures *room = calloc(g->n + 1, sizeof *room);
     double *column = malloc((g->n + 1) * sizeof *column);
     int rc = room && column ? add_all(g, s, room, column) : TD_ENOMEM;
 

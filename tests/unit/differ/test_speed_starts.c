@@ -13,6 +13,7 @@
 
 #include "common/json.h"
 #include "differ/lane_speed.h"
+#include "differ/lanes.h"
 #include "differ/speed_starts.h"
 
 #define PROMPTS 8
@@ -112,12 +113,13 @@ static struct td_side make_side(enum td_role role, int starts, double spread, do
     return s;
 }
 
-struct judged { enum td_verdict verdict; size_t rows; bool by_starts; char notes[2000]; };
+struct judged { enum td_verdict verdict; size_t rows; bool by_starts, joins; char notes[2000]; };
 
-static struct judged judge(int starts, double spread, double factor, const char *now_manifest)
+/* planned, starts: of the recording, in its plan and in its answers. */
+static struct judged judge_planned(int planned, int starts, double spread, double factor, const char *now_manifest, bool by_name)
 {
     struct td_side side[2] = {make_side(TD_BASE, starts, spread, 1), make_side(TD_NEW, 1, spread, factor)};
-    struct td_lane lane = {.id = TD_LANE_SPEED, .asked = true};
+    struct td_lane lane = {.id = TD_LANE_SPEED, .asked = true, .by_name = by_name};
     struct td_judged_ops no_ops = {0};
     struct td_error err = {0};
     struct td_policy policy;
@@ -128,7 +130,7 @@ static struct judged judge(int starts, double spread, double factor, const char 
     cJSON *old, *now = td_json_parse(now_manifest, strlen(now_manifest), NULL);
     size_t i, j;
 
-    snprintf(base, sizeof base, "{" HOST ",\"plan\":{\"starts\":%d,\"repeats\":%d}}", starts, starts * REPEATS);
+    snprintf(base, sizeof base, "{" HOST ",\"plan\":{\"starts\":%d,\"repeats\":%d}}", planned, planned * REPEATS);
     old = td_json_parse(base, strlen(base), NULL);
     td_policy_default(&policy);
     assert_non_null(old);
@@ -139,6 +141,7 @@ static struct judged judge(int starts, double spread, double factor, const char 
     out.verdict = lane.verdict;
     out.rows = s.n;
     out.by_starts = s.by_starts;
+    out.joins = td_lane_types[TD_LANE_SPEED]->joins(&s);
     for (i = 0; i < (size_t)lane.n_notes; i++) {
         strncat(strncat(out.notes, lane.notes[i].text, 900), "\n", 2);
         free(lane.notes[i].text);
@@ -153,6 +156,11 @@ static struct judged judge(int starts, double spread, double factor, const char 
     cJSON_Delete(old);
     cJSON_Delete(now);
     return out;
+}
+
+static struct judged judge(int starts, double spread, double factor, const char *now_manifest)
+{
+    return judge_planned(starts, starts, spread, factor, now_manifest, false);
 }
 
 /* Starts differ by 2 % (one standard deviation); rows: four figures of total, two categories, two concurrencies. */
@@ -208,6 +216,8 @@ static void another_machine_is_told(void **state)
         {"{\"host\":{\"machine\":\"m1\",\"cpu\":\"EPYC\",\"cores\":2,\"cpu_probe_ms\":[44.2]},\"server\":{\"url\":\"http://[::1]:1\"}}",
          "busier, or clocked lower, now: a fixed computation takes 44.2 ms, and took 40 to 42 ms"},
         {"{\"host\":{\"machine\":\"m1\",\"cpu\":\"EPYC\",\"cores\":2,\"cpu_probe_ms\":[38]},\"server\":{\"url\":\"http://[::1]:1\"}}", "less busy"},
+        {"{\"host\":{\"machine\":\"m1\",\"cpu\":\"EPYC\",\"cores\":2},\"server\":{\"url\":\"http://[::1]:1\"}}",
+         "how fast its processors are now was not measured"},
         {"{\"host\":{\"machine\":\"m1\",\"cpu\":\"EPYC\",\"cores\":2},\"server\":{\"url\":\"http://10.0.0.7:1\"}}", "the server is not on the machine"}};
     size_t i;
 
@@ -221,7 +231,23 @@ static void another_machine_is_told(void **state)
         assert_int_equal(j.verdict, TD_NOT_JUDGED);
         if (!strstr(j.notes, cases[i].says))
             fail_msg("%s: %s", cases[i].says, j.notes);
+        assert_int_equal(judge_planned(5, 5, 0.01, 2, cases[i].now, true).verdict, TD_INCONCLUSIVE);
     }
+}
+
+/* Of the last start no answer came: no prompt has a figure on each. The lane joins all the same, so that it can say so. */
+static void a_start_without_answers_is_told(void **state)
+{
+    struct judged j;
+
+    (void)state;
+    seed = 4711;
+    j = judge_planned(5, 4, 0.01, 2, "{" HOST "}", false);
+    assert_true(j.joins);
+    assert_false(j.by_starts);
+    assert_int_equal(j.verdict, TD_NOT_JUDGED);
+    assert_non_null(strstr(j.notes, "5 starts were recorded: no prompt has a figure on each of them"));
+    assert_int_equal(judge_planned(5, 4, 0.01, 2, "{" HOST "}", true).verdict, TD_INCONCLUSIVE);
 }
 
 int main(void)
@@ -229,7 +255,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_interval_is_students),        cmocka_unit_test(unchanged_servers_raise_no_alarm),
         cmocka_unit_test(a_slower_server_is_caught),       cmocka_unit_test(too_few_starts_say_how_many_would_do),
-        cmocka_unit_test(another_machine_is_told),
+        cmocka_unit_test(another_machine_is_told),         cmocka_unit_test(a_start_without_answers_is_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
