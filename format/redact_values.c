@@ -16,6 +16,7 @@
 #define LEAST_OF_A_KEY 20
 #define MOST_NEEDLES 4096 /* of a command line */
 #define MOST_VALUE (1u << 20)
+#define MOST_PART 2048   /* bytes of a value that is learned, which are looked for at once */
 
 /* ---- what is looked for ------------------------------------------------------------------------ */
 
@@ -33,8 +34,28 @@ static bool looks_like_key(const char *s, size_t n)
     return n >= LEAST_OF_A_KEY && digit && letter;
 }
 
+static bool stands_between_values(uint8_t c)
+{
+    return c < 0x20 || memchr("\"{}[],", c, 6);
+}
+
+/* Does it hold what stands between the values of JSON, and in no key? Elsewhere it would spoil answers of others.
+ *   read : as td_spelled() reads s, where '+' is a blank, too */
+static bool is_of_json(const char *s, size_t n, const uint8_t *read, size_t len)
+{
+    size_t i;
+
+    for (i = 0; i < n; i++)
+        if (s[i] == ' ' || stands_between_values((uint8_t)s[i]))
+            return true;
+    for (i = 0; i < len; i++)
+        if (stands_between_values(read[i]))
+            return true;
+    return len && (read[0] == ':' || read[len - 1] == ':');
+}
+
 /* Add a text as td_spelled() reads it; where that may lose it, also as it is. */
-static int add_text(struct td_redact_values *v, const char *s, size_t n, struct td_error *err)
+static int add_part(struct td_redact_values *v, const char *s, size_t n, struct td_error *err)
 {
     uint8_t *read = malloc(n), *as_is = read ? malloc(n) : NULL;
     size_t at = 0, len = 0;
@@ -48,6 +69,11 @@ static int add_text(struct td_redact_values *v, const char *s, size_t n, struct 
     while ((c = td_spelled(s, n, &at, false)) >= 0)
         if (c != TD_SPELLED_OTHER || !len || read[len - 1] != TD_SPELLED_OTHER)
             read[len++] = (uint8_t)c;
+    if (v->lock && is_of_json(s, n, read, len)) {
+        free(read);
+        free(as_is);
+        return TD_OK;
+    }
     if (at < n || len < n)
         rc = td_redact_needles_add(&v->needles, as_is, n, true, err);
     else
@@ -55,6 +81,19 @@ static int add_text(struct td_redact_values *v, const char *s, size_t n, struct 
     if (!rc && len >= LEAST)
         return td_redact_needles_add(&v->needles, read, len, false, err);
     free(read);
+    return rc;
+}
+
+/* Add a text. A long one that is learned is looked for in parts: while the beginning of one is held, each packet
+ * has it searched again. */
+static int add_text(struct td_redact_values *v, const char *s, size_t n, struct td_error *err)
+{
+    const size_t parts = v->lock ? (n + MOST_PART - 1) / MOST_PART : 1;
+    size_t i;
+    int rc = TD_OK;
+
+    for (i = 0; !rc && i < parts; i++)
+        rc = add_part(v, s + n * i / parts, n * (i + 1) / parts - n * i / parts, err);
     return rc;
 }
 
@@ -122,7 +161,7 @@ static int add_value(struct td_redact_values *v, const char *s, size_t n, struct
     return rc ? rc : add_hex(v, s, n, err);
 }
 
-/* What "Basic" credentials of n bytes say: "user:password", and the password. */
+/* What "Basic" credentials of n bytes say: "user:password", and the password, or the user where it is empty. */
 static int add_basic(struct td_redact_values *v, const char *base64, size_t n, struct td_error *err)
 {
     struct td_buf in = TD_BUF_INIT(MOST_VALUE), b = TD_BUF_INIT(MOST_VALUE);
@@ -138,6 +177,8 @@ static int add_basic(struct td_redact_values *v, const char *base64, size_t n, s
     else if (!td_base64_decode(in.data, &b) && b.len >= LEAST) {
         rc = add_text(v, b.data, b.len, err);
         password = memchr(b.data, ':', b.len);
+        if (!rc && password && password + 1 == b.data + b.len && b.len > LEAST) /* as of curl -u KEY: */
+            rc = add_value(v, b.data, b.len - 1, err);
         if (!rc && password && (size_t)(b.data + b.len - ++password) >= LEAST)
             rc = add_value(v, password, (size_t)(b.data + b.len - password), err);
     }

@@ -3,9 +3,9 @@
  *
  * A server that refuses a key may well repeat it. Searched for are values of 8 bytes or more, of headers
  * whose name is a secret's, or that look like a key (20 bytes or more, letters and digits, no blank);
- * with "Bearer X" also X, with "Basic X" what X says and its password, what stands in quotes or behind
- * "NAME=" (credentials.h), where it has 8 bytes, and parts of any header that look like a key. Others, as
- * "application/json", are words of any message.
+ * with "Bearer X" also X, with "Basic X" what X says and its password (the user, where that is empty), what
+ * stands in quotes or behind "NAME=" (credentials.h), where it has 8 bytes, and parts of any header that look
+ * like a key. Others, as "application/json", are words of any message.
  *
  * A value is found in any spelling of spelling.h, in either case of its letters, in base64 of both
  * alphabets, whatever stands before it there, and in hexadecimal digits. */
@@ -32,7 +32,10 @@ int td_redact_values_init(struct td_redact_values *v, const char *const *headers
  * their bytes, there may be so many in all. TD_ENOMEM. */
 int td_redact_values_open(struct td_redact_values *v, size_t most, size_t most_bytes, struct td_error *err);
 /* Add a header, "NAME: VALUE" of n bytes, by the same rules; but a word of less than 20 bytes is none (letters,
- * and "-", "_", ".", "/"), for such keys are made up, and stand in any text. TD_ELIMIT: there is no room for all of its
+ * and "-", "_", ".", "/"), for such keys are made up, and stand in any text; nor is what holds a blank, a control,
+ * a quote, a bracket, a brace or a comma, or has a colon at an end: it may stand between the values of any answer.
+ * One of more than 2 KiB is looked for in parts of at least 1 KiB: of one that is said back and cut, up to 127
+ * bytes of its last part may stay. TD_ELIMIT: there is no room for all of its
  * forms; TD_ENOMEM. */
 int td_redact_values_learn(struct td_redact_values *v, const char *header, size_t n, struct td_error *err);
 void td_redact_values_release(struct td_redact_values *v);

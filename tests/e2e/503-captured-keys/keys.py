@@ -5,6 +5,7 @@ canary-s-NAME is a secret of a request (tests/fakes/find_canaries.py), canary-t-
     cut.pcap   answers, and a request, that break off within a key
     quote.pcap errors whose quote ends within a key
     words.pcap keys that are words of the fixture, of HTTP, of any text
+    spoil.pcap a "key" that stands in every answer
     many.pcap  more keys than are searched for
 SPDX-License-Identifier: Apache-2.0
 """
@@ -149,6 +150,13 @@ def write_cut():
     write("cut.pcap", packets)
 
 
+def write_spoil():
+    packets = exchange(b'X-Api-Key: "index": 0, "text": \r\n', head("200 OK", JSON, body_of("mine")))
+    for i in range(5):
+        packets += exchange(b"X-Api-Key: canary-s-spoil%d\r\n" % i, head("200 OK", JSON, body_of(f"canary-t-of{i}")))
+    write("spoil.pcap", packets)
+
+
 def write_quote():
     """The quote of a body has some 300 bytes, of a message some 600."""
     packets, key = [], "canary-s-quote" + "0123456789abcdef" * 2
@@ -187,4 +195,5 @@ write_words()
 write_late()
 write_cut()
 write_quote()
+write_spoil()
 write_many()
