@@ -227,6 +227,10 @@ static void read_errors(struct td_judged_ops *set, const cJSON *j, struct td_jud
     read_op_error(set, td_json_get(j, "baseline"), &x->baseline);
     read_op_error(set, td_json_get(j, "candidate"), &x->candidate);
     read_op_error(set, td_json_get(j, "halves"), &x->halves);
+    x->halves_block = td_json_get_i64(td_json_get(j, "halves"), "block", 0);
+    x->halves_of_baseline = !strcmp(td_json_get_str(td_json_get(j, "halves"), "side", "candidate"), "baseline");
+    x->halves_refused[0] = td_json_get_i64(td_json_get(j, "halves_refused"), "baseline", 0);
+    x->halves_refused[1] = td_json_get_i64(td_json_get(j, "halves_refused"), "candidate", 0);
     if (cJSON_IsObject(td_json_get(j, "over")) && (x->over = malloc(sizeof *x->over)))
         td_op_over_read(td_json_get(j, "over"), x->candidate.score, x->over);
     x->along_k = td_op_along_k_read(td_json_get(j, "along_k"));

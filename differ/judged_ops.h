@@ -91,6 +91,10 @@ struct td_judged_op {
     struct td_op_error recorded, baseline, candidate;
     struct td_op_error halves;          /* of right sums in halves, where the candidate or the baseline build declares
                                            such sums, and what it is compared with has none; else absent */
+    int64_t halves_block;               /* products of a block of these */
+    bool halves_of_baseline;            /* the baseline build declares them, not the candidate */
+    int64_t halves_refused[2];          /* blocks that baseline and candidate declare and that are too small to be
+                                           taken; 0: none */
     int64_t equal, total;               /* elements equal to the recorded output; total 0: only a
                                            digest was recorded */
     bool without_reference;

@@ -39,6 +39,12 @@ static const struct td_judged_op *first_broken(const struct td_judged_ops *s)
 
 static void note_halves(const struct td_numerics *n, struct td_lane *lane)
 {
+    for (int i = 0; i < 2; i++)
+        if (n->halves_refused[i])
+            td_lane_note(lane, TD_NOT_JUDGED,
+                         "the %s build declares sums in halves of blocks of %lld; fewer than 32 are not taken: it is "
+                         "judged as if it declared none",
+                         i ? "new" : "baseline", (long long)n->halves_refused[i]);
     if (n->halves)
         td_lane_note(lane, TD_NOT_JUDGED,
                      "a kernel of %zu op%s keeps its sums in halves, as it declares, and what it is compared with does "

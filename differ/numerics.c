@@ -88,6 +88,8 @@ static int make_groups(const struct td_judged_ops *a, const struct td_judged_ops
                                                         .old_rel = NAN,
                                                         .halves_score = NAN,
                                                         .halves_of = {NAN, NAN, NAN},
+                                                        .declared_score = NAN,
+                                                        .declared_of = {NAN, NAN, NAN},
                                                         .recorded_score = NAN,
                                                         .recorded_of = {NAN, NAN, NAN},
                                                         .new_score = NAN,
@@ -123,13 +125,20 @@ static void add_recorded(struct td_judged_group *g, const struct td_op_error *e)
     g->recorded_score = fmax(g->recorded_score, e->score);
 }
 
-static void add_halves(struct td_judged_group *g, const struct td_op_error *e)
+static void add_halves(struct td_judged_group *g, const struct td_judged_op *op)
 {
+    const struct td_op_error *e = &op->halves;
+
     if (!finite_error(e))
         return;
-    for (int i = 0; i < TD_RMS_PARTS; i++)
+    for (int i = 0; i < TD_RMS_PARTS; i++) {
         g->halves_of[i] = fmax(g->halves_of[i], td_op_rms(e, i));
+        if (op->halves_of_baseline)
+            g->declared_of[i] = fmax(g->declared_of[i], td_op_rms(e, i));
+    }
     g->halves_score = fmax(g->halves_score, e->score);
+    if (op->halves_of_baseline)
+        g->declared_score = fmax(g->declared_score, e->score);
 }
 
 static void add_runs(struct td_kernel_runs *r, const struct td_judged_op *op)
@@ -177,10 +186,10 @@ static bool baseline_is_bad(const struct td_judged_op *op, const struct td_judge
 
     if (!b->present || !finite_error(&op->recorded) || strcmp(recorded, baseline) != 0)
         return false;
-    if (!finite_error(b) || b->score > fmax(floor, policy->factor * fmax(g->recorded_score, g->halves_score)))
+    if (!finite_error(b) || b->score > fmax(floor, policy->factor * fmax(g->recorded_score, g->declared_score)))
         return true;
     for (i = 0; i < TD_RMS_PARTS; i++)
-        if (td_op_rms(b, i) > fmax(floor_rms, policy->factor * fmax(g->recorded_of[i], g->halves_of[i])))
+        if (td_op_rms(b, i) > fmax(floor_rms, policy->factor * fmax(g->recorded_of[i], g->declared_of[i])))
             return true;
     return false;
 }
@@ -323,6 +332,29 @@ static void count_never_ran(const struct td_judged_ops *set, struct td_numerics 
     }
 }
 
+/* Do right sums in halves allow more than the baseline's errors do? */
+static bool halves_widen(const struct td_judged_group *g)
+{
+    bool wider = !(g->halves_score <= g->old_score);
+
+    for (int i = 0; i < TD_RMS_PARTS; i++)
+        wider = wider || !(g->halves_of[i] <= g->old_of[i]);
+    return wider;
+}
+
+static void count_halves(const struct td_judged_op *op, const struct td_judged_group *g, struct td_numerics *n)
+{
+    for (int i = 0; i < 2; i++)
+        if (!n->halves_refused[i])
+            n->halves_refused[i] = op->halves_refused[i];
+    if (!finite_error(&op->halves))
+        return;
+    n->halves++;
+    n->halves_score = fmax(n->halves_score, op->halves.score);
+    if (!n->halves_block && !op->halves_of_baseline && halves_widen(g))
+        n->halves_block = op->halves_block;
+}
+
 int td_numerics_measure(struct td_judged_ops *candidate, const struct td_judged_ops *base,
                         const struct td_policy *policy, struct td_numerics *n, struct td_error *err)
 {
@@ -342,7 +374,7 @@ int td_numerics_measure(struct td_judged_ops *candidate, const struct td_judged_
 
             add_baseline(g, td_op_baseline(&candidate->op[i]));
             add_recorded(g, &candidate->op[i].recorded);
-            add_halves(g, &candidate->op[i].halves);
+            add_halves(g, &candidate->op[i]);
         }
     count_runs(candidate, n);
     for (i = 0; i < candidate->n; i++)
@@ -365,10 +397,7 @@ int td_numerics_measure(struct td_judged_ops *candidate, const struct td_judged_
             continue;
         if (td_op_varies_as_baseline(op, g) && !n->vary_as_baseline++)
             n->vary_as_baseline_first = g;
-        if (finite_error(&op->halves)) {
-            n->halves++;
-            n->halves_score = fmax(n->halves_score, op->halves.score);
-        }
+        count_halves(op, g, n);
         if (td_op_varies_newly(op, g) && op->result == TD_RESULT_OK) {
             n->vary_newly++;
             n->vary_newly_spread = fmax(n->vary_newly_spread, op->candidate.spread);

@@ -25,6 +25,8 @@ struct td_numerics {
                                 are at the worst, in roundings */
     double vary_newly_spread;
     size_t halves; double halves_score; /* ops beside which right sums in halves stand; the worst error of these */
+    int64_t halves_block;               /* of the first op whose limits the candidate's declaration widened; 0: none */
+    int64_t halves_refused[2];          /* the first block that baseline and candidate declare and that is not taken */
     size_t format_changed, format_undecided, format_accepted; /* the last two: of the first */
     /* Ops without a reference are not in the figures above, unless they crashed, hung, or gave
      * NaN where a number is due. */

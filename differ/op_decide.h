@@ -29,6 +29,7 @@ struct td_judged_group {
     double old_score, old_rms, old_rel; /* the baseline's worst errors; NaN: not known */
     double old_of[TD_RMS_PARTS];        /* the same as old_rms, for each part */
     double halves_score, halves_of[TD_RMS_PARTS]; /* worst errors of right sums in halves; NaN: there are none */
+    double declared_score, declared_of[TD_RMS_PARTS]; /* of those alone that the baseline build declares */
     double recorded_score, recorded_of[TD_RMS_PARTS]; /* worst errors of the recorded outputs; NaN:
                                          not known */
     double new_score, new_rms, new_rel; /* the candidate's worst errors; Inf: NaN, Inf or a crash */

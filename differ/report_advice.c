@@ -102,6 +102,19 @@ static void add_bias(const struct td_comparison *c, struct td_jw *w)
     }
 }
 
+/* What a build declares about its sums is taken as it is. */
+static void add_halves(const struct td_comparison *c, struct td_jw *w)
+{
+    const struct td_numerics *n = &((const struct td_ops_found *)c->lane[TD_LANE_OPS].measured)->numerics;
+    char words[120];
+
+    if (!n->halves_block)
+        return;
+    snprintf(words, sizeof words, "errors within sums in halves of blocks of %lld, which the build declares",
+             (long long)n->halves_block);
+    td_jw_cstr(w, NULL, words);
+}
+
 static bool masks_any(const struct td_side *side)
 {
     size_t i = 0;
@@ -147,6 +160,7 @@ void td_advice_write_not_checked(const struct td_comparison *c, struct td_jw *w)
         add_graphs(c, w);
         add_sampled(c, w);
         add_bias(c, w);
+        add_halves(c, w);
     }
     td_jw_end(w);
 }

@@ -364,6 +364,22 @@ static int64_t count_elements(const struct td_op *op)
     return n;
 }
 
+/* Products of the blocks of sums in halves. */
+static int check_blocks(struct look *k, const cJSON *j)
+{
+    const cJSON *refused = td_json_get(j, "halves_refused");
+    int64_t n;
+    int rc;
+
+    k->where = "halves";
+    if ((rc = read_count(k, td_json_get(j, "halves"), "block", 1, INT32_MAX, 1, &n)))
+        return rc;
+    k->where = "halves_refused";
+    if ((rc = read_count(k, refused, "baseline", 0, INT32_MAX, 0, &n)))
+        return rc;
+    return read_count(k, refused, "candidate", 0, INT32_MAX, 0, &n);
+}
+
 int td_judgement_check(const struct td_op *op, struct td_error *err)
 {
     struct look k = {op, "", count_elements(op), err};
@@ -378,6 +394,8 @@ int td_judgement_check(const struct td_op *op, struct td_error *err)
     if ((rc = check_side(&k, j, "recorded")) || (rc = check_side(&k, j, "baseline")) ||
         (rc = check_side(&k, j, "candidate")) || (rc = check_side(&k, j, "halves")) || (rc = check_over(&k, j)) || (rc = check_limits(&k, j)) ||
         (rc = check_reference(&k, j)) || (rc = check_compared(&k, j)))
+        return rc;
+    if ((rc = check_blocks(&k, j)))
         return rc;
     k.where = "";
     if ((rc = read_count(&k, j, "turn", 0, MOST_TURNS, -1, &turn)))

@@ -15,14 +15,26 @@ static bool recorded_in_halves(const struct td_op_item *it)
     return td_gpu_kernel_adds(it->call.symbol, it->call.layout, td_op_attr(&it->call, "bits", 4), td_judge_rows(&it->call.out));
 }
 
+/* The block that a run declares and that is taken; 0: there is none. */
+static int block_of(const struct td_run_result *run)
+{
+    return run->half_sums >= TD_HALVES_LEAST ? run->half_sums : 0;
+}
+
+int td_halves_refused(const struct td_run_result *run)
+{
+    return run->half_sums > 0 && run->half_sums < TD_HALVES_LEAST ? run->half_sums : 0;
+}
+
 /* The block of the sums that have to be explained: of the candidate beside the baseline, or of the baseline beside
  * what was recorded. 0: none have. */
-static int wanted_block(const struct td_op_item *it)
+static int wanted_block(const struct td_op_item *it, bool *of_baseline)
 {
-    const int baseline = it->has_baseline ? it->baseline.half_sums : 0;
+    const int baseline = it->has_baseline ? block_of(&it->baseline) : 0, candidate = block_of(&it->candidate);
 
-    if (it->candidate.half_sums && !(it->has_baseline ? baseline > 0 : recorded_in_halves(it)))
-        return it->candidate.half_sums;
+    *of_baseline = !candidate || (it->has_baseline ? baseline > 0 : recorded_in_halves(it));
+    if (!*of_baseline)
+        return candidate;
     return baseline && !recorded_in_halves(it) ? baseline : 0;
 }
 
@@ -37,7 +49,7 @@ static void round_output(const struct td_op_ref *ref, const struct td_tensor *ou
 int td_judge_halves(struct td_op_item *it, const struct td_op_ref *ref, struct td_error *err)
 {
     const struct td_tensor *out = &it->call.out;
-    const int block = wanted_block(it);
+    const int block = wanted_block(it, &it->halves_of_baseline);
     struct td_error why = {0, ""};
     double *loss;
     void *image;

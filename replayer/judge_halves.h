@@ -8,7 +8,13 @@
 
 #include "replayer/op_item.h"
 
-/* Fill it->e_halves and it->halves if they are wanted: the products that are added before their sum is rounded.
+#define TD_HALVES_LEAST 32 /* products of a block: what smaller blocks lose would excuse kernels that are wrong */
+
+/* The block that a run declares and that is not taken, since it is too small; 0: there is none. Such a run is judged
+ * as if it declared nothing. */
+int td_halves_refused(const struct td_run_result *run);
+
+/* Fill it->e_halves, it->halves and it->halves_of_baseline if they are wanted: the products that are added before their sum is rounded.
  *   ref : of the candidate
  * TD_OK, also where the op has no such sums: then halves is 0. TD_ENOMEM. */
 int td_judge_halves(struct td_op_item *it, const struct td_op_ref *ref, struct td_error *err);

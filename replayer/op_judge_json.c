@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/adapters/adapters.h"
+#include "replayer/judge_halves.h"
 
 /* The errors of one side, or how it crashed; else null. */
 static cJSON *side_json(bool judged, const struct td_judge_result *e, const struct td_run_result *run)
@@ -72,6 +73,18 @@ static void add_compared(cJSON *j, const struct td_op_compared *c)
     cJSON_AddNumberToObject(j, "unstable", (double)c->unstable);
 }
 
+/* Blocks that a build declares and that are too small to be taken. */
+static void add_refused_halves(cJSON *j, const struct td_op_item *it)
+{
+    const int candidate = td_halves_refused(&it->candidate), baseline = it->has_baseline ? td_halves_refused(&it->baseline) : 0;
+    cJSON *o = candidate || baseline ? cJSON_AddObjectToObject(j, "halves_refused") : NULL;
+
+    if (candidate)
+        cJSON_AddNumberToObject(o, "candidate", candidate);
+    if (baseline)
+        cJSON_AddNumberToObject(o, "baseline", baseline);
+}
+
 cJSON *td_op_judge_json(struct td_op_item *it)
 {
     cJSON *j = cJSON_CreateObject();
@@ -96,8 +109,10 @@ cJSON *td_op_judge_json(struct td_op_item *it)
         cJSON *e = td_judge_result_json(&it->e_halves, NULL);
 
         cJSON_AddNumberToObject(e, "block", it->halves);
+        cJSON_AddStringToObject(e, "side", it->halves_of_baseline ? "baseline" : "candidate");
         cJSON_AddItemToObject(j, "halves", e);
     }
+    add_refused_halves(j, it);
     if (it->judged_candidate && it->along_k.step)
         cJSON_AddItemToObject(j, "along_k", td_along_k_json(&it->along_k));
     if (it->judged_candidate && it->place.limit > 0)

@@ -57,8 +57,8 @@ int td_gptq_gemm(const struct td_gptq_gemm_args *args);
 const char *td_kernels_build(void);
 
 /* How this build keeps its sums: 0, in float32; else in halves, into which it adds so many products at a time (the
- * products of such a block are summed in float32, then rounded to half). May be missing: 0. A declaration: an error
- * that sums in halves explain is then right (docs/verdicts.md), and no other is. */
+ * products of such a block are summed in float32, then rounded to half). May be missing: 0. A declaration that nobody
+ * checks: errors of the size that sums in halves have then pass (docs/verdicts.md). Fewer than 32 are not taken. */
 int td_kernels_half_sums(void);
 
 /* The row map of the step (one forward pass over a batch of rows) that starts now: which request owns which

@@ -59,12 +59,13 @@ static void start(struct world *w)
 }
 
 static const char *halves; /* of the ops that are added: right sums in halves, as JSON; NULL: none */
+static const char *halves_side = "candidate"; /* which declares them */
 
 /* Add op number `op` to both sides; judge NULL: not replayed. Through the real reader. */
 static void add(struct world *w, int64_t op, int64_t m, const char *status, const char *recorded, const char *baseline,
                 const char *candidate, int64_t equal)
 {
-    char json[4096];
+    char json[4096], beside[1024] = "";
     struct td_op r;
     struct td_error err = {0, ""};
 
@@ -79,10 +80,12 @@ static void add(struct world *w, int64_t op, int64_t m, const char *status, cons
     r.layer = (char *)"model.layers.0.mlp.down_proj";
     assert_int_equal(td_judged_ops_add(&w->base, "fx", &r, &err), TD_OK);
     if (status) {
+        if (halves) /* HALVES() ends in a brace */
+            snprintf(beside, sizeof beside, ",\"halves\":%.*s,\"block\":128,\"side\":\"%s\"}", (int)strlen(halves) - 1, halves, halves_side);
         snprintf(json, sizeof json,
                  "{\"status\":\"%s\",\"reason\":\"because\",\"limits\":{\"floor\":4},\"recorded\":%s,\"baseline\":%s,\"candidate\":%s,"
-                 "\"equal\":%lld,\"total\":2048%s%s}", status, recorded ? recorded : "null", baseline ? baseline : "null",
-                 candidate ? candidate : "null", (long long)equal, halves ? ",\"halves\":" : "", halves ? halves : "");
+                 "\"equal\":%lld,\"total\":2048%s}", status, recorded ? recorded : "null", baseline ? baseline : "null",
+                 candidate ? candidate : "null", (long long)equal, beside);
         r.judge = td_json_parse(json, strlen(json), NULL);
         assert_non_null(r.judge);
         r.origin = td_json_parse("{\"fixture\":\"fx\",\"op\":0}", 23, NULL);
@@ -241,13 +244,16 @@ static void test_declared_halves_raise_the_limits(void **state)
     assert_int_equal(one("ok", REC, NULL, HALVES("1", 120, 5), NULL), TD_PASS);
     assert_int_equal(one("ok", REC, NULL, HALVES("1", 153, 5), "element limit 152"), TD_REGRESSED);
     assert_int_equal(one("ok", REC, NULL, HALVES("1", 120, 8), "row 0: rms error 8, rms limit 7.2"), TD_REGRESSED);
-    /* a baseline build that declares them is not bad beside the recorded output either */
+    /* a baseline build that declares them is not bad beside the recorded output either; one that does not is */
+    assert_int_equal(one("ok", REC, HALVES("1", 41, 2), REC, NULL), TD_INCONCLUSIVE);
+    halves_side = "baseline";
     assert_int_equal(one("ok", REC, HALVES("1", 41, 2), REC, NULL), TD_PASS);
+    halves_side = "candidate";
     start(&w);
     add(&w, 0, 1, "ok", REC, NULL, HALVES("1", 120, 5), 100);
     assert_int_equal(finish(&w), TD_PASS);
     assert_int_equal(w.n.halves, 1);
-    assert_true(w.n.halves_score == 38);
+    assert_true(w.n.halves_score == 38 && w.n.halves_block == 128);
     stop(&w);
     halves = NULL;
     assert_int_equal(one("ok", REC, HALVES("1", 41, 2), REC, NULL), TD_INCONCLUSIVE);
