@@ -119,6 +119,7 @@ struct td_judged_op {
     enum td_format_change format;
     const char *why;                    /* never NULL; td_judged_op_set_why() sets it */
     double limit, limit_of[TD_RMS_PARTS];
+    double limit_runs;                  /* of the spread: roundings that two right runs may lie apart */
     double limit_rms;                   /* of the part that is over its limit, else the largest */
 };
 

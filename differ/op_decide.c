@@ -13,6 +13,8 @@
 #include "common/replay_args.h"
 #include "differ/stats.h"
 
+#define RUNS_SHARE 0.625 /* of the floor, 4 in a policy that says nothing else */
+
 const struct td_op_error *td_op_baseline(const struct td_judged_op *op)
 {
     if (op->baseline.present && !op->baseline.crash)
@@ -162,19 +164,29 @@ bool td_op_varies_newly(const struct td_judged_op *op, const struct td_judged_gr
            steady_beside(td_op_baseline(op)) && group->runs.old_odd == 0;
 }
 
-/* Right runs may differ, for sums can be added in any order. But each of them keeps the limit, so they lie no
- * further apart than the limit. A run that lost an update, or read what another thread was writing, does. */
+/* How far apart two right runs may lie: twice as far as a right run is off, which is one rounding where sums are kept
+ * in float32; RUNS_SHARE of the floor leaves a quarter more. A rougher baseline has its own limit. */
+static double runs_limit(const struct td_judged_op *op, const struct td_op_error *base, const struct td_judged_group *group,
+                         const struct td_policy *policy, double floor)
+{
+    if (!base || !(group->old_score <= floor / 2))
+        return op->limit;
+    return fmax(fmax(RUNS_SHARE * floor, base->spread), isnan(group->halves_score) ? 0 : policy->factor * group->halves_score);
+}
+
+/* Right runs may differ, for sums can be added in any order. A run that lost an update, or read what another thread
+ * was writing or what an earlier run had left, is further off. */
 static bool decide_spread(struct td_judged_op *op, const struct td_op_error *base)
 {
     const struct td_op_error *c = &op->candidate;
 
-    if (c->spread <= op->limit)
+    if (c->spread <= op->limit_runs)
         return false;
     td_op_set_result(op, base ? TD_RESULT_WORSE : TD_RESULT_UNDECIDED,
                      "unstable: %lld element%s differ%s between %lld runs, by %.3g roundings at the worst; sums in "
                      "any order explain %.3g%s",
                      (long long)c->unstable, td_plural(c->unstable), td_verb(c->unstable), (long long)c->repeats,
-                     c->spread, op->limit, base ? "" : "; the baseline's output is not known (--baseline-build PATH)");
+                     c->spread, op->limit_runs, base ? "" : "; the baseline's output is not known (--baseline-build PATH)");
     return true;
 }
 
@@ -370,6 +382,7 @@ void td_op_decide(struct td_judged_op *op, const struct td_judged_group *group,
     }
     if (base)
         op->limit = fmax(op->limit, base->spread);
+    op->limit_runs = runs_limit(op, base, group, policy, floor);
     if (decide_without_reference(op, base) || decide_status(op, base) ||
         decide_special_values(op, base))
         return;
@@ -412,6 +425,6 @@ void td_op_excess(const struct td_judged_op *op, struct td_excess *out)
         most = td_op_times(error, limit);
         *out = (struct td_excess){OF[part + 1], error_of(td_op_baseline(op), part), error, limit};
     }
-    if (!out->of && td_op_times(c->spread, op->limit) > 1)
-        *out = (struct td_excess){"runs", td_op_baseline(op) ? td_op_baseline(op)->spread : NAN, c->spread, op->limit};
+    if (!out->of && td_op_times(c->spread, op->limit_runs) > 1)
+        *out = (struct td_excess){"runs", td_op_baseline(op) ? td_op_baseline(op)->spread : NAN, c->spread, op->limit_runs};
 }
