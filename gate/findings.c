@@ -43,6 +43,8 @@ static const char *name_of(const cJSON *x, const char *key, char out[240])
     return out;
 }
 
+#define FAR " by a share of the error"
+
 static const struct { const char *name, *count; } WAYS[] = {{TD_FINDING_NAN, "nan"}, {TD_FINDING_INF, "inf"}};
 
 enum { N_WAYS = sizeof WAYS / sizeof *WAYS };
@@ -57,6 +59,19 @@ void td_finding_group_name(const cJSON *group, char *out, size_t n)
 void td_finding_unstable_name(const cJSON *group, char *out, size_t n)
 {
     snprintf(out, n, "%.80s %.20s, unstable", td_json_get_str(group, "kind", "?"), td_json_get_str(group, "dtype", "?"));
+}
+
+void td_finding_far_name(const cJSON *group, char *out, size_t n)
+{
+    char name[160];
+
+    td_finding_unstable_name(group, name, sizeof name);
+    snprintf(out, n, "%s" FAR, name);
+}
+
+bool td_finding_is_far(double spread, double error)
+{
+    return spread > 0 && 4 * spread >= error;
 }
 
 static bool same_text(const cJSON *a, const cJSON *b, const char *key)
@@ -88,6 +103,14 @@ static bool is_unstable(const cJSON *op)
     return td_json_get_i64(td_json_get(op, "candidate"), "unstable", 0) > 0 || td_finding_is_apart(op);
 }
 
+static bool is_far(const cJSON *op)
+{
+    const cJSON *c = td_json_get(op, "candidate");
+
+    return td_finding_is_apart(op) || (td_json_get_i64(c, "unstable", 0) > 0 &&
+           td_finding_is_far(td_json_get_num(c, "spread", NAN), td_json_get_num(c, "score", NAN)));
+}
+
 /* Is it bad because its group is biased or coarser, and for nothing else? */
 static bool is_by_bias(const cJSON *op)
 {
@@ -105,7 +128,7 @@ static double or_infinity(double error)
 }
 
 /* The bad ops of a group, one by one. */
-struct bad_ops { double *error, *whole; size_t n, in_way[N_WAYS], unstable, by_bias, apart; };
+struct bad_ops { double *error, *whole; size_t n, in_way[N_WAYS], unstable, far, by_bias, apart; };
 
 /* False: out of memory. largest stands in for the error of an op that has none. */
 static bool list_bad_ops(const cJSON *not_ok, const cJSON *group, double largest, struct bad_ops *b)
@@ -114,7 +137,7 @@ static bool list_bad_ops(const cJSON *not_ok, const cJSON *group, double largest
     const cJSON *op, *c;
     int i;
 
-    *b = (struct bad_ops){calloc(room, sizeof *b->error), calloc(room, sizeof *b->whole), 0, {0}, 0, 0, 0};
+    *b = (struct bad_ops){calloc(room, sizeof *b->error), calloc(room, sizeof *b->whole), 0, {0}, 0, 0, 0, 0};
     if (!b->error || !b->whole)
         return false;
     cJSON_ArrayForEach(op, not_ok) {
@@ -126,6 +149,7 @@ static bool list_bad_ops(const cJSON *not_ok, const cJSON *group, double largest
         for (i = 0; i < N_WAYS; i++)
             b->in_way[i] += td_json_get_i64(c, WAYS[i].count, 0) > 0;
         b->unstable += is_unstable(op);
+        b->far += is_far(op);
         b->by_bias += is_by_bias(op);
         b->apart += td_finding_is_apart(op);
     }
@@ -142,27 +166,36 @@ static void add_of(cJSON *out, const char *group_name, const char *what, double 
     add(out, name, figure);
 }
 
-/* Which share of the bad ops of a kernel have results that differ between runs: of all its groups together, for
- * of a small one it may be none by chance. counts: of each kernel, bad ops by whether they are unstable. */
-static void find_unstable(const cJSON *group, const struct bad_ops *b, cJSON *counts, cJSON *out)
+/* Which share of the bad ops of a kernel are such: n of these of one more group. Of all its groups together, for
+ * of a small one it may be none by chance. counts: of each name, bad ops by whether they are such. */
+static void find_of_kernel(const char *name, size_t n, size_t of, cJSON *counts, cJSON *out)
 {
-    char name[160];
     cJSON *of_kernel;
-    double all, unstable;
+    double all, such;
 
-    td_finding_unstable_name(group, name, sizeof name);
     of_kernel = cJSON_GetObjectItemCaseSensitive(counts, name);
     if (!of_kernel)
         of_kernel = cJSON_AddObjectToObject(counts, name);
-    all = td_json_get_num(of_kernel, "all", 0) + (double)b->n;
-    unstable = td_json_get_num(of_kernel, "unstable", 0) + (double)b->unstable;
+    all = td_json_get_num(of_kernel, "all", 0) + (double)of;
+    such = td_json_get_num(of_kernel, "such", 0) + (double)n;
     cJSON_DeleteItemFromObjectCaseSensitive(of_kernel, "all");
-    cJSON_DeleteItemFromObjectCaseSensitive(of_kernel, "unstable");
+    cJSON_DeleteItemFromObjectCaseSensitive(of_kernel, "such");
     cJSON_AddNumberToObject(of_kernel, "all", all);
-    cJSON_AddNumberToObject(of_kernel, "unstable", unstable);
+    cJSON_AddNumberToObject(of_kernel, "such", such);
     cJSON_DeleteItemFromObjectCaseSensitive(out, name);
-    if (unstable > 0)
-        add(out, name, unstable / all);
+    if (such > 0)
+        add(out, name, such / all);
+}
+
+/* Results that differ between runs, and those that differ so far that the worst element is any. */
+static void find_unstable(const cJSON *group, const struct bad_ops *b, cJSON *counts, cJSON *out)
+{
+    char name[200];
+
+    td_finding_unstable_name(group, name, sizeof name);
+    find_of_kernel(name, b->unstable, b->n, counts, out);
+    td_finding_far_name(group, name, sizeof name);
+    find_of_kernel(name, b->far, b->n, counts, out);
 }
 
 /* The bad ops of a group one by one: their typical errors, which a sample of the group (--max-ops) shows as well, unlike the largest;
@@ -425,5 +458,6 @@ void td_note_skeleton(const char *text, struct td_buf *out)
 
 bool td_finding_depends_on_runs(const char *name)
 {
-    return ends_with(name, TD_FINDING_WHOLE) || ends_with(name, TD_FINDING_TYPICAL_WHOLE) || ends_with(name, TD_FINDING_APART);
+    return ends_with(name, TD_FINDING_WHOLE) || ends_with(name, TD_FINDING_TYPICAL_WHOLE) || ends_with(name, TD_FINDING_APART) ||
+           ends_with(name, FAR);
 }

@@ -19,7 +19,7 @@
  * how bad it is: the largest error of a group of ops, the median error of its bad ops, the same of their
  * whole outputs (relative, of all elements together), the share of
  * its ops that are bad, the share of these with NaN among their outputs, the share of a kernel's bad ops whose
- * results differ between runs, the shift of a score, the
+ * results differ between runs, and by a share of their error, the shift of a score, the
  * upper limit of a slowdown; 0 where there is nothing to measure (a fork, a collapse, a crash). An empty object: the lane's verdict rests on
  * nothing that could be named. The caller frees it. NULL: out of memory. */
 cJSON *td_findings_of(const cJSON *report, const char *lane);
@@ -33,6 +33,11 @@ bool td_finding_within(const char *lane, const char *name, double figure, double
 void td_finding_group_name(const cJSON *group, char *out, size_t n);
 /* The name of the finding that results of its kernel differ between runs: "gptq_gemm F16, unstable". */
 void td_finding_unstable_name(const cJSON *group, char *out, size_t n);
+/* The same of those that differ by a share of the error: "gptq_gemm F16, unstable by a share of the error". */
+void td_finding_far_name(const cJSON *group, char *out, size_t n);
+/* Do runs lie so far apart, for the error of the worst element, that it may be another one each time? A spread
+ * that is not known does not count. */
+bool td_finding_is_far(double spread, double error);
 /* Is this op (report.ops.not_ok) one of the group's bad ones? */
 bool td_finding_is_bad_op_of(const cJSON *op, const cJSON *group);
 /* Is an op bad because its runs lie apart, though the one that was judged is right? */

@@ -22,13 +22,19 @@ static const cJSON *finding_of(const cJSON *findings, const char *group, const c
     return td_json_get(findings, name);
 }
 
-/* Did results of this kernel differ between runs when it was accepted? Its worst elements are others each time. */
+static bool was_mostly(const struct both *b, const char *group, const char *what)
+{
+    return td_json_num(finding_of(b->was, group, what), 0) >= 0.5;
+}
+
+/* Did results of most bad ops of this kernel differ so far between runs, when it was accepted, that their worst
+ * elements are others each time? Those of a kernel that varies in last bits are not. */
 static bool was_unstable(const struct both *b, const cJSON *group)
 {
-    char name[160];
+    char name[200];
 
-    td_finding_unstable_name(group, name, sizeof name);
-    return td_json_get(b->was, name) != NULL;
+    td_finding_far_name(group, name, sizeof name);
+    return was_mostly(b, name, "");
 }
 
 /* ---- chance ---------------------------------------------------------------------------------- */
@@ -115,11 +121,6 @@ static bool group_agrees(const struct both *b, const cJSON *group, const char *n
 
 /* ---- what has gone --------------------------------------------------------------------------- */
 
-static bool was_mostly(const struct both *b, const char *group, const char *what)
-{
-    return td_json_num(finding_of(b->was, group, what), 0) >= 0.5;
-}
-
 /* Were bad ops of this group in some way, half or more of them, and none is now? */
 static bool way_is_gone(const struct both *b, const char *name)
 {
@@ -143,13 +144,13 @@ static bool ran_again(const struct both *b, const cJSON *group)
     return false;
 }
 
-/* Do the results of a kernel repeat, of whose bad ops half or more had results that did not? */
+/* Do the results of a kernel repeat, of whose bad ops half or more had results far apart? */
 static bool repeats_now(const struct both *b, const cJSON *group)
 {
     char name[160];
 
     td_finding_unstable_name(group, name, sizeof name);
-    return was_mostly(b, name, "") && !td_json_get(b->now, name) && ran_again(b, group);
+    return was_unstable(b, group) && !td_json_get(b->now, name) && ran_again(b, group);
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */

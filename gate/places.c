@@ -22,6 +22,7 @@ struct place {
     bool unstable, once; /* results differed between runs; nobody knows, for there was one run */
     double spread;       /* by how many roundings they differed */
     bool right;          /* the run that was judged is right; how far others lie apart is bad */
+    bool far;            /* they differed so far that the worst element may be any */
 };
 
 /* The place of a bad op. False: it has none that would be found again. */
@@ -38,6 +39,7 @@ static bool place_of(const cJSON *op, struct place *out)
     out->unstable = td_json_get_i64(c, "unstable", 0) > 0;
     out->spread = td_json_get_num(c, "spread", NAN);
     out->right = td_finding_is_apart(op);
+    out->far = out->right || (out->unstable && td_finding_is_far(out->spread, out->error));
     out->once = td_json_get_i64(c, "repeats", 1) < 2;
     return out->row >= 0 && out->column >= 0 && !td_json_get(c, "crash") &&
            strcmp(td_json_get_str(op, "status", ""), "ok") == 0;
@@ -54,42 +56,60 @@ static bool is_like(double a, double b, double room)
     return (isnan(a) && isnan(b)) || a == b || (a <= room * b && b <= room * a);
 }
 
-static bool was_unstable(const cJSON *was)
+/* The place that an entry names in words. False: it is not of this form. */
+static bool read_place(const cJSON *was, struct place *out)
 {
-    return cJSON_IsString(was) && strstr(was->valuestring, UNSTABLE) != NULL;
+    long long row, column, nan = 0, inf = 0;
+    const char *by;
+
+    *out = (struct place){0};
+    if (!cJSON_IsString(was) ||
+        sscanf(was->valuestring, "row %18lld, column %18lld, error %lf, whole %lf, %18lld NaN, %18lld Inf", &row, &column,
+               &out->error, &out->whole, &nan, &inf) < 4)
+        return false;
+    out->row = row;
+    out->column = column;
+    out->nan = nan;
+    out->inf = inf;
+    by = strstr(was->valuestring, UNSTABLE);
+    out->unstable = by != NULL;
+    out->spread = NAN;
+    if (by && sscanf(by, UNSTABLE " by %lf", &out->spread) != 1)
+        out->spread = NAN;
+    out->right = by && strstr(by, RIGHT);
+    out->far = out->right || (out->unstable && td_finding_is_far(out->spread, out->error));
+    return true;
+}
+
+static bool was_far(const cJSON *was)
+{
+    struct place p;
+
+    return read_place(was, &p) && p.far;
 }
 
 /* Of what does not repeat the worst element is any. Where one of both runs was right and the other not, it is
  * the same fault if its runs lie as far apart. */
-static bool is_alike_unstable(const struct place *now, const struct place *p, const char *words)
+static bool is_alike_far(const struct place *now, const struct place *was)
 {
-    const char *by = strstr(words, UNSTABLE);
-    double spread = NAN;
-
-    if (!(now->unstable || now->once) || (now->nan > 0) != (p->nan > 0) || (now->inf > 0) != (p->inf > 0))
+    if (!(now->unstable || now->once) || (now->nan > 0) != (was->nan > 0) || (now->inf > 0) != (was->inf > 0))
         return false;
-    return is_like(now->whole, p->whole, ROOM) ||
-           ((now->right || strstr(words, RIGHT)) && sscanf(by, UNSTABLE " by %lf", &spread) == 1 && spread > 0 &&
-            is_like(now->spread, spread, ROOM));
+    return is_like(now->whole, was->whole, ROOM) ||
+           ((now->right || was->right) && was->spread > 0 && is_like(now->spread, was->spread, ROOM));
 }
 
 /* Is this what an entry says in words of the op? */
-static bool is_alike(const struct place *now, const cJSON *was)
+static bool is_alike(const struct place *now, const cJSON *words)
 {
-    struct place p = {0};
-    long long row, column, nan = 0, inf = 0;
+    struct place was;
 
-    if (!cJSON_IsString(was) ||
-        sscanf(was->valuestring, "row %18lld, column %18lld, error %lf, whole %lf, %18lld NaN, %18lld Inf", &row, &column,
-               &p.error, &p.whole, &nan, &inf) < 4)
+    if (!read_place(words, &was))
         return false;
-    p.nan = nan;
-    p.inf = inf;
-    if (was_unstable(was))
-        return is_alike_unstable(now, &p, was->valuestring);
-    return !now->unstable && row == now->row && column == now->column && is_like(now->error, p.error, 2) &&
-           is_like(now->whole, p.whole, ROOM) && is_like((double)now->nan, (double)nan, 2) &&
-           is_like((double)now->inf, (double)inf, 2);
+    if (was.far)
+        return is_alike_far(now, &was);
+    return (was.unstable || !now->far) && was.row == now->row && was.column == now->column &&
+           is_like(now->error, was.error, 2) && is_like(now->whole, was.whole, ROOM) &&
+           is_like((double)now->nan, (double)was.nan, 2) && is_like((double)now->inf, (double)was.inf, 2);
 }
 
 /* ---- accepting ------------------------------------------------------------------------------- */
@@ -172,7 +192,7 @@ cJSON *td_places_of(const cJSON *report)
 
 /* Ops of an entry that this run judged as well, and those of them that are alike. */
 struct count { int64_t all, alike; };
-/* steady: of results that repeated; shaky: of those that did not; bad: those of both that are bad again */
+/* steady: of results that repeated, but for last bits; shaky: of those that did not; bad: those of both that are bad again */
 struct shared { struct count steady, shaky; int64_t bad; };
 
 /* The op of this name among the bad ones of the group; NULL: it is not bad, or was not judged. */
@@ -204,7 +224,7 @@ static struct shared compare_group(const cJSON *report, const cJSON *group, cons
         s.bad += op != NULL;
         if (op && !place_of(op, &p))
             continue;
-        c = was_unstable(was) ? &s.shaky : &s.steady;
+        c = was_far(was) ? &s.shaky : &s.steady;
         c->all += op || (judged_again && c == &s.steady);
         c->alike += op && is_alike(&p, was);
     }
@@ -218,7 +238,7 @@ static int64_t count_steady(const cJSON *accepted)
     int64_t n = 0;
 
     cJSON_ArrayForEach(was, td_json_get(accepted, "ops"))
-        n += !was_unstable(was);
+        n += !was_far(was);
     return n;
 }
 

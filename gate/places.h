@@ -4,8 +4,8 @@
  * Two faults may make errors of one size in the same ops. The worst element of an op tells them apart:
  * the same fault has it in the same row and column, also on another machine, for the op's inputs are
  * recorded. Two faults agree by chance in up to a quarter of the ops (docs/measurements/2026-11-verdicts.md).
- * Where results differ from run to run another element is the worst each time, by an error of any size, but
- * the error of the whole output stays within a quarter in nine of ten ops. */
+ * Where results differ between runs by a share of the error another element is the worst each time, by an error
+ * of any size, but the error of the whole output stays within a quarter in nine of ten ops. */
 #ifndef TD_GATE_PLACES_H
 #define TD_GATE_PLACES_H
 
@@ -21,8 +21,8 @@
 cJSON *td_places_of(const cJSON *report);
 /* Are at least half of the accepted ops that were judged again as they were: worst there, by half to twice as
  * much, with half to twice as many NaN and Inf, and the whole output as wrong, within a quarter? In each group
- * with 4 of them or more, and in the others taken together. Of unstable ones, which must be unstable again,
- * the whole output counts alone (or, where one of both runs was judged right, how far runs lie apart), half of
+ * with 4 of them or more, and in the others taken together. Of unstable ones whose runs lie far apart
+ * (td_finding_is_far), which must be unstable again, the whole output counts alone (or, where one of both runs was judged right, how far runs lie apart), half of
  * them in all groups together. An op that is not bad any more counts as elsewhere, where as many ops of its
  * group were judged as then, unless it was unstable. A smaller sample may lack it; but where not one of them is
  * bad again, it is not known to be the same fault. */

@@ -240,7 +240,8 @@ static void test_a_sample_lacks_what_is_rare(void **state)
     cJSON_Delete(file);
 }
 
-#define SHAKY "\"repeats\":3,\"unstable\":4"
+#define SHAKY "\"repeats\":3,\"unstable\":4,\"spread\":1000"
+#define LAST_BITS "\"repeats\":3,\"unstable\":4,\"spread\":2"
 #define STEADY "\"repeats\":3,\"unstable\":0"
 #define ONCE "\"repeats\":1,\"unstable\":0"
 
@@ -307,6 +308,30 @@ static void test_whole_outputs_tell_what_does_not_repeat(void **state)
     assert_int_equal(exit_shaky(file, 20, 20, 10, 0.0006, STEADY), 1);
     assert_int_equal(exit_shaky(file, 20, 20, 100, 0.0006, ONCE), 0); /* nobody knows whether it repeats */
     cJSON_Delete(file);
+}
+
+/* Last bits that differ, in all ops or in one of three, let the worst elements be, and their errors count. */
+static void test_last_bits_excuse_no_further_fault(void **state)
+{
+    const char *const of_some[] = {LAST_BITS, STEADY};
+    cJSON *report, *file;
+    int i;
+
+    (void)state;
+    for (i = 0; i < 2; i++) {
+        report = report_of("20.5", "a", NOTE);
+        add_group(report, "b", 21, 21, 420);
+        add_ops(report, "b", 0, 7, 20, 0.0006, LAST_BITS);
+        add_ops(report, "b", 7, 21, 20, 0.0006, of_some[i]);
+        file = accepted_of(report, TODAY);
+        cJSON_Delete(report);
+        assert_int_equal(exit_shaky(file, 21, 21, 20, 0.0006, LAST_BITS), 0);
+        assert_int_equal(exit_shaky(file, 3, 3, 20, 0.0006, LAST_BITS), 0);
+        assert_int_equal(exit_shaky(file, 21, 21, 1250, 0.0006, LAST_BITS), 1);
+        assert_int_equal(exit_shaky(file, 21, 21, 1250, 0.0006, SHAKY), 1);
+        assert_int_equal(exit_shaky(file, 3, 3, 1250, 0.0006, LAST_BITS), 1);
+        cJSON_Delete(file);
+    }
 }
 
 /* It is bad in some ops by chance, and in others the next time. */
@@ -711,6 +736,7 @@ int main(void)
         cmocka_unit_test(test_another_fault_in_the_same_groups_counts),
         cmocka_unit_test(test_a_sample_lacks_what_is_rare),
         cmocka_unit_test(test_whole_outputs_tell_what_does_not_repeat),
+        cmocka_unit_test(test_last_bits_excuse_no_further_fault),
         cmocka_unit_test(test_chance_decides_which_ops_are_bad),
         cmocka_unit_test(test_ops_that_are_bad_by_bias),
         cmocka_unit_test(test_what_does_not_repeat_is_known_of_the_kernel),

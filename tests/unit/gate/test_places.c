@@ -198,6 +198,26 @@ static void test_what_does_not_repeat_is_told_by_its_whole_outputs(void **state)
     cJSON_Delete(places);
 }
 
+/* Where last bits alone differ the worst element is the same, whether they differ this time or not. */
+static void test_last_bits(void **state)
+{
+#define BY(SPREAD) "\"repeats\":3,\"unstable\":1,\"spread\":" SPREAD OF_SIZE("0.0006")
+    cJSON *report = report_of(40, 1, 40, BY("1.9")), *places = td_places_of(report);
+
+    (void)state;
+    cJSON_Delete(report);
+    assert_true(agree(report_of(40, 1, 40, BY("1.9")), places));
+    assert_true(agree(report_of(40, 1, 40, BY("5.1")), places));
+    assert_true(agree(report_of(40, 1, 40, SOUND), places));
+    assert_false(agree(report_of(40, 1, 0, BY("1.9")), places)); /* worst elsewhere */
+    cJSON_Delete(places);
+    report = report_of(40, 1, 40, SOUND);
+    places = td_places_of(report);
+    cJSON_Delete(report);
+    assert_true(agree(report_of(40, 1, 40, BY("1.9")), places));
+    cJSON_Delete(places);
+}
+
 /* In every second call a block is lost. The run that is judged may be a right one; how far runs lie apart tells. */
 static void test_runs_that_lie_apart(void **state)
 {
@@ -301,6 +321,7 @@ int main(void)
         cmocka_unit_test(test_other_ops_and_other_counts),
         cmocka_unit_test(test_what_crashed_has_no_place),
         cmocka_unit_test(test_what_does_not_repeat_is_told_by_its_whole_outputs),
+        cmocka_unit_test(test_last_bits),
         cmocka_unit_test(test_runs_that_lie_apart),
         cmocka_unit_test(test_whole_outputs_of_what_repeats),
     };
