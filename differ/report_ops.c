@@ -260,11 +260,16 @@ static size_t count_failed(const struct td_judged_ops *ops)
     return n;
 }
 
-/* An error of one element has another limit than the rms over a column, row or tile. */
+/* An error of one element has another limit than the rms over a column, row or tile. How far runs lie apart is no
+ * error. */
 static void add_worst(struct td_buf *out, const struct td_excess *e)
 {
     const bool element = strcmp(e->of, "element") == 0;
 
+    if (strcmp(e->of, "runs") == 0) {
+        td_buf_addf(out, ": runs of an op lie apart by %.3g roundings, limit %.3g", e->new_error, e->limit);
+        return;
+    }
     td_buf_adds(out, element ? ": the worst error is " : ": the worst rms error ");
     if (!element)
         td_buf_addf(out, "of a %s is ", e->of);
