@@ -16,7 +16,7 @@ OTHERS = {
     ("common/fixture_lock.c", "open"): "the lock; with O_NOFOLLOW and O_NONBLOCK, and it must be a regular file",
     ("differ/policy.c", "td_json_load"): "the user's policy",
     ("wire/capture/packets.c", "fopen"): "--pcap: a file of packets that the user names, or a FIFO of tcpdump",
-    ("replayer/fixture_replay.c", "fopen"): "/proc/cpuinfo",
+    ("format/host_facts.c", "td_fs_read"): "/proc, /sys, /etc/machine-id",
     ("replayer/ref_cache_dir.c", "open"): "the folder of the user's cache; with O_NOFOLLOW and O_DIRECTORY",
     ("replayer/ref_cache_dir.c", "openat"): "a file of that cache; with O_NOFOLLOW, and it must be a regular file",
     ("wire/suite.c", "td_fs_read"): "the user's suite",
