@@ -32,17 +32,47 @@ static int64_t hide_userinfo(char *text, size_t n)
     return changed;
 }
 
+static int hex(char c)
+{
+    return isdigit((unsigned char)c) ? c - '0' : isxdigit((unsigned char)c) ? tolower((unsigned char)c) - 'a' + 10 : -1;
+}
+
+/* Is this the name of a secret, plain or with escapes ("api%5Fkey")? A secret's name is shorter than the copy. */
+static bool is_secret_parameter(const char *name, size_t n)
+{
+    char plain[128];
+    size_t i, k = 0;
+
+    if (td_secret_name(name, n))
+        return true;
+    for (i = 0; i < n && k < sizeof plain; i++) {
+        const bool escaped = name[i] == '%' && i + 2 < n && hex(name[i + 1]) >= 0 && hex(name[i + 2]) >= 0;
+
+        plain[k++] = escaped ? (char)(hex(name[i + 1]) * 16 + hex(name[i + 2])) : name[i];
+        i += escaped ? 2 : 0;
+    }
+    return i == n && td_secret_name(plain, k);
+}
+
+/* Does a parameter begin behind this character? ";" parts them within a query alone: texts have it, too. */
+static bool begins_parameter(char c, bool *in_query)
+{
+    *in_query = c == '?' || (*in_query && c && !strchr("# \"'\\<>\r\n\t", c));
+    return c == '?' || c == '&' || (c == ';' && *in_query);
+}
+
 int64_t td_redact_query(char *text, size_t n)
 {
     int64_t changed = hide_userinfo(text, n);
+    bool in_query = false;
     size_t i, name, end;
 
     for (i = 0; i < n; i++) {
-        if (text[i] != '?' && text[i] != '&')
+        if (!begins_parameter(text[i], &in_query))
             continue;
         for (name = i + 1; name < n && (isalnum((unsigned char)text[name]) || (text[name] && strchr("_-.%[]", text[name]))); name++)
             ;
-        if (name >= n || text[name] != '=' || !td_secret_name(text + i + 1, name - i - 1))
+        if (name >= n || text[name] != '=' || !is_secret_parameter(text + i + 1, name - i - 1))
             continue;
         for (end = name + 1; end < n && text[end] && !strchr("&# \"'\\<>\r\n\t", text[end]); end++)
             ;

@@ -100,10 +100,13 @@ static void test_path_syntax(void **state)
 static void test_urls(void **state)
 {
     char url[] = "POST /v1?a=1&api_key=abc&x-api-key=def&key=ghi#k HTTP/1.1 http://u:pw@host/?token=t";
+    char escaped[] = "/v1?api%5Fkey=abc&a%20b=1;token=t&%41PI%5fKEY=k&api%5=1 HTTP/1.1; key=1";
 
     (void)state;
     td_redact_query(url, strlen(url));
     assert_string_equal(url, "POST /v1?a=1&api_key=***&x-api-key=***&key=***#k HTTP/1.1 http://****@host/?token=*");
+    td_redact_query(escaped, strlen(escaped));
+    assert_string_equal(escaped, "/v1?api%5Fkey=***&a%20b=1;token=*&%41PI%5fKEY=*&api%5=1 HTTP/1.1; key=1");
 }
 
 static void check_text(const char *in, const char *want)
