@@ -349,6 +349,7 @@ stage_forms() {
 }
 
 stage_tensor() {
+    local fault
     need model4 model || return
     [ "$("$PYTHON" -c 'import torch; print(torch.cuda.device_count())')" -ge 2 ] || { say "tensor: skipped, one GPU"; return; }
     record_server tensor model4 --enforce-eager --linear-backend exllama --tensor-parallel-size 2 || return
@@ -360,6 +361,10 @@ stage_tensor() {
     "$BIN/fixture" show "$WORK/tensor-machete" ledger | grep -E '^(weights|ops)' | tee -a "$WORK/table.txt"
     expect 0 tensor-machete-torch gate "$WORK/tensor-machete" --build "$(command -v "$PYTHON")" --lanes ops --max-ops "${MAX_OPS:-80}"
     expect 0 tensor-machete-cpu gate "$WORK/tensor-machete" --provider cpu --lanes ops --max-ops "${MAX_OPS:-80}"
+    for fault in column row; do
+        expect 1 "tensor-machete-fault-$fault" gate "$WORK/tensor-machete" --build "$(command -v "$PYTHON")" --lanes ops --max-ops "${MAX_OPS:-80}" \
+            --build-env "TD_FAULT=$fault" --build-env "PYTHONPATH=$HERE/faulty_torch:${PYTHONPATH:-}"
+    done
 }
 
 # direct_form NAME OPTIONS OF random_gptq.py...: moe_wna16_gemm, called by direct_experts.py without a server
