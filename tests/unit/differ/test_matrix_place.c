@@ -29,6 +29,7 @@ static void add(int64_t m, int64_t n, int64_t k, int64_t row_first, int64_t row_
     op->result = row_first < 0 ? TD_RESULT_OK : TD_RESULT_WORSE;
     op->candidate = (struct td_op_error){.present = true, .score = 9};
     op->limit = 4;
+    op->limit_runs = 2.5;
     if (row_first < 0)
         return;
     op->over = &overs[op - ops];
