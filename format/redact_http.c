@@ -231,6 +231,27 @@ static int add_body_bytes(struct td_redact_http *h, struct td_redact_side *d,
 
 /* ---- the parser ------------------------------------------------------------------------------ */
 
+/* Does one reader end the headers at this line of n bytes where another one reads on? libcurl ends them at any line that
+ * begins with "\r", td_http (wire/http.c) at one that is empty but for one "\r", or begins with NUL. */
+static bool is_ambiguous(const char *line, size_t n)
+{
+    return memchr(line, '\0', n) || (*line == '\r' && n > 1 && line[1] != '\n');
+}
+
+/* What follows is a header to one reader, and body to another. It is redacted as both, n bytes at a time. */
+static void redact_ambiguous_line(struct td_redact_http *h, struct td_redact_side *d, char *p, size_t n)
+{
+    for (; n && *p == '\r'; n--)
+        p++;
+    if (has_body_rules(h)) {
+        h->counts.unparsed += td_redact_overwrite((uint8_t *)p, n);
+    } else if (n) {
+        h->counts.urls += td_redact_query(p, n);
+        td_redact_header_line(h, d, p, n);
+        td_redact_kept_text(h, p, n);
+    }
+}
+
 /* Redact a complete line of a message's head, which is in the unit. */
 static void redact_head_line(struct td_redact_http *h, struct td_redact_stream *s,
                              struct td_redact_side *d)
@@ -238,8 +259,15 @@ static void redact_head_line(struct td_redact_http *h, struct td_redact_stream *
     char *p = d->unit.data;
     size_t n = d->unit.len;
 
+    if ((d->state == TD_RS_HEADERS || d->state == TD_RS_TRAILERS) && is_ambiguous(p, n))
+        d->state = TD_RS_AMBIGUOUS;
     while (n && td_redact_is_line_end((uint8_t)p[n - 1]))
         n--;
+    if (d->state == TD_RS_AMBIGUOUS) {
+        redact_ambiguous_line(h, d, p, n);
+        unit_close(h, d);
+        return;
+    }
     if ((d->state == TD_RS_START || d->state == TD_RS_UNSYNCED) && td_redact_read_start_line(s, d, p, n)) {
         begin_message(d);
         td_redact_start_line(h, d, p, n);
@@ -369,6 +397,7 @@ static int add_side_bytes(struct td_redact_http *h, struct td_redact_stream *s,
         case TD_RS_START:
         case TD_RS_HEADERS:
         case TD_RS_UNSYNCED:
+        case TD_RS_AMBIGUOUS:
         case TD_RS_TRAILERS:
             rc = add_head_bytes(h, s, d, rec, at, &used);
             break;
@@ -431,6 +460,11 @@ int td_redact_stream_add(struct td_redact_http *h, struct td_redact_stream *s,
     return add_side_bytes(h, s, &s->side[rec->dir == TD_WIRE_RECEIVED], held);
 }
 
+static bool reads_lines(enum td_redact_state state)
+{
+    return state == TD_RS_START || state == TD_RS_HEADERS || state == TD_RS_UNSYNCED || state == TD_RS_AMBIGUOUS || state == TD_RS_TRAILERS;
+}
+
 void td_redact_stream_end(struct td_redact_http *h, struct td_redact_stream *s)
 {
     int i;
@@ -438,7 +472,7 @@ void td_redact_stream_end(struct td_redact_http *h, struct td_redact_stream *s)
     for (i = 0; i < 2; i++) {
         struct td_redact_side *d = &s->side[i];
 
-        if (d->state == TD_RS_START || d->state == TD_RS_HEADERS || d->state == TD_RS_UNSYNCED || d->state == TD_RS_TRAILERS) {
+        if (reads_lines(d->state)) {
             if (d->unit.len) { /* a line that breaks off, maybe within a value */
                 h->counts.values += td_redact_values_apply(h->values, d->unit.data, d->unit.len, true);
                 redact_head_line(h, s, d);

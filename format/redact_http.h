@@ -37,6 +37,7 @@ enum td_redact_state {
     TD_RS_START,          /* a start line is due */
     TD_RS_HEADERS,
     TD_RS_UNSYNCED,       /* no HTTP: lines are still searched for headers */
+    TD_RS_AMBIGUOUS,      /* the same up to the end: readers differ in where the headers ended */
     TD_RS_LENGTH,         /* `left` bytes of body */
     TD_RS_UNTIL_CLOSE,
     TD_RS_CHUNK_SIZE, TD_RS_CHUNK_DATA, TD_RS_CHUNK_END, TD_RS_TRAILERS

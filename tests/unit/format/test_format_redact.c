@@ -314,6 +314,58 @@ static void test_sent_headers(void **state)
     td_redactor_free(r);
 }
 
+/* A line that ends the headers for one reader only: what stands behind it is redacted as headers, and as a body. Once
+ * without and once with the end of a message, behind which a reader may find another one. */
+static void test_headers_that_end_for_some(void **state)
+{
+    static const char *const line[] = {"\r\r\n", "\rX: 1\r\n", "\r\r\r\n", "X: 1\r\n\r\r\nHTTP/1.1 200 OK\r\nContent-Length: 9999\r\n"},
+                            *const paths[] = {"prompt", NULL};
+    static const char *const begin[] = {"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 100 Continue\r\n",
+                                        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"};
+    const struct td_redaction rules[] = {{0}, {.json_paths = paths}, {.no_text = true}};
+    struct td_redact_counts c;
+    struct seen s;
+    char sent[600], got[600];
+    size_t i, k, cut;
+
+    (void)state;
+    for (i = 0; i < 4 * 4 * 3; i++) {
+        k = i / 4 % 4;
+        snprintf(got, sizeof got, "%s%sX-Api-Key: " SECRET "\r\n{\"prompt\":\"" SECRET "\"}\r\n\r\n%sX-Api-Key: " SECRET "\r\n\r\n", begin[i % 4], line[k],
+                 k & 1 ? "" : "HTTP/1.1 200 OK\r\n");
+        snprintf(sent, sizeof sent, "POST /v1?a=1 HTTP/1.1\r\nContent-Length: 9\r\n%s\rcookie: " SECRET "\r\n\r\n{}", line[k]);
+        for (cut = 1; cut < 300; cut += cut < 20 ? 1 : 37) {
+            exchange(&rules[i / 16], sent, got, cut, &s, &c);
+            assert_null(strstr(td_buf_str(&s.side[0]), SECRET));
+            td_buf_str(&s.side[1]);
+            if (strstr(s.side[1].data, "X-Api-Key: s") || (i / 16 && strstr(s.side[1].data, SECRET)))
+                fail_msg("rules %zu: %s became %s", i / 16, got, s.side[1].data);
+            drop(&s);
+        }
+    }
+}
+
+/* td_http ends the headers at a line that begins with NUL: the body behind it is redacted. */
+static void test_nul_among_headers(void **state)
+{
+    static const char *const paths[] = {"prompt", NULL};
+    static const char got[] = "HTTP/1.1 200 OK\r\nX-A: 1\r\n\0\r\n{\"prompt\":\"" SECRET "\"}\r\n\r\n";
+    const struct td_redaction rules = {.json_paths = paths};
+    struct td_redactor *r;
+    struct seen s = {0};
+    int64_t t = 0;
+
+    (void)state;
+    td_buf_init(&s.side[1], 1 << 16);
+    assert_int_equal(td_redactor_new(&rules, &r, NULL), TD_OK);
+    feed(r, &s, &t, TD_WIRE_RECEIVED, got, sizeof got - 1, 7);
+    assert_int_equal(td_redactor_finish(r, collect, &s), TD_OK);
+    td_redactor_free(r);
+    assert_int_equal(s.side[1].len, sizeof got - 1);
+    assert_null(memmem(s.side[1].data, s.side[1].len, SECRET, strlen(SECRET)));
+    td_buf_release(&s.side[1]);
+}
+
 /* Values that were sent come back in places that no rule is about: names, lines that are none, extensions
  * of chunks, fields of events. A value that is cut off with its stream goes, too. */
 static void test_sent_values_anywhere(void **state)
@@ -448,6 +500,7 @@ int main(void)
         cmocka_unit_test(test_json_paths), cmocka_unit_test(test_json_no_text), cmocka_unit_test(test_json_bad),
         cmocka_unit_test(test_path_syntax), cmocka_unit_test(test_urls), cmocka_unit_test(test_texts), cmocka_unit_test(test_command_lines), cmocka_unit_test(test_streams_at_every_cut),
         cmocka_unit_test(test_default_rules), cmocka_unit_test(test_sent_headers), cmocka_unit_test(test_sent_values_anywhere),
+        cmocka_unit_test(test_headers_that_end_for_some), cmocka_unit_test(test_nul_among_headers),
         cmocka_unit_test(test_places_without_text), cmocka_unit_test(test_bodies), cmocka_unit_test(test_over_limit),
     };
 
