@@ -9,6 +9,7 @@
 #include "common/array.h"
 #include "format/redact_stars.h"
 #include "format/spelling.h"
+#include "format/within_number.h"
 
 #define LEAST_CUT 4
 #define LONG 128       /* so many characters in common are overwritten, whatever follows: that keeps the time linear */
@@ -102,30 +103,33 @@ static size_t place_of(const struct td_redact_row *row, const uint8_t *c, size_t
     return lo;
 }
 
-static int insert(struct td_redact_needles *v, struct td_redact_row *row, size_t at, uint8_t *c, size_t n, struct td_error *err)
+static int insert(struct td_redact_needles *v, struct td_redact_row *row, size_t at, struct td_redact_needle needle, struct td_error *err)
 {
-    if (v->n >= v->most || n > v->most_bytes - v->n_bytes)
+    if (v->n >= v->most || needle.n > v->most_bytes - v->n_bytes)
         return td_fail(err, TD_ELIMIT, "redaction: too many secret headers");
     if (td_array_grow(&row->needle, row->n, &row->cap, sizeof *row->needle, SIZE_MAX / sizeof *row->needle))
         return td_fail(err, TD_ENOMEM, "redaction: out of memory");
     memmove(row->needle + at + 1, row->needle + at, (row->n - at) * sizeof *row->needle);
-    row->needle[at] = (struct td_redact_needle){c, n};
+    row->needle[at] = needle;
     row->n++;
-    v->n_bytes += n;
+    v->n_bytes += needle.n;
+    v->any_alone |= needle.alone;
     return TD_OK;
 }
 
-int td_redact_needles_add(struct td_redact_needles *v, uint8_t *c, size_t n, bool bytes, struct td_error *err)
+int td_redact_needles_add(struct td_redact_needles *v, uint8_t *c, size_t n, enum td_redact_needle_kind kind, struct td_error *err)
 {
+    const bool bytes = kind == TD_NEEDLE_BYTES;
     struct td_redact_row *row = &(bytes ? v->bytes : v->spelled)[*c];
     const size_t at = place_of(row, c, n);
     int rc;
 
     if (at < row->n && !compare(&row->needle[at], c, n)) {
+        row->needle[at].alone &= kind == TD_NEEDLE_ALONE;
         free(c);
         return TD_OK;
     }
-    rc = insert(v, row, at, c, n, err);
+    rc = insert(v, row, at, (struct td_redact_needle){c, n, kind == TD_NEEDLE_ALONE}, err);
     if (rc) {
         free(c);
         return rc;
@@ -160,6 +164,7 @@ void td_redact_needles_release(struct td_redact_needles *v)
 struct stand {
     size_t used;              /* bytes of the longest whole needle; 0: there is none */
     size_t begun;             /* characters in common when the text ended; 0: it did not end there */
+    bool begun_alone;         /* all that have begun are digits that stay within a number */
 };
 
 /* The needles that have all characters so far in common, [first, first + n) of a row. */
@@ -203,14 +208,25 @@ static struct stand no_more(struct stand best, size_t k, size_t used)
     return best;
 }
 
-/* Does a needle end with its k-th character? It is the first one. */
-static bool take_whole(struct left *left, size_t k)
+/* The needle that ends with its k-th character: the first one. NULL: there is none. */
+static const struct td_redact_needle *take_whole(struct left *left, size_t k)
 {
     if (left->first->n != k + 1)
-        return false;
-    left->first++;
+        return NULL;
     left->n--;
-    return true;
+    return left->first++;
+}
+
+/* The text ended behind k characters. */
+static struct stand ended(struct stand best, const struct left *left, size_t k)
+{
+    size_t i;
+
+    best.begun = k ? k : 1;
+    best.begun_alone = left->n > 0;
+    for (i = 0; best.begun_alone && i < left->n; i++)
+        best.begun_alone = left->first[i].alone;
+    return best;
 }
 
 static struct stand stand_of_bytes(const struct td_redact_needles *v, const char *s, size_t n)
@@ -246,8 +262,18 @@ static int read_run(const char *s, size_t n, size_t *at, bool more)
     return c;
 }
 
-static struct stand stand_of_text(const struct td_redact_needles *v, const char *s, size_t n, bool more)
+/* Where digits in n bytes of s that are a needle belong to a number, they are none. */
+static enum td_within_number is_number(const struct td_redact_needle *needle, const char *s, size_t n, size_t place, size_t used, bool more)
 {
+    return needle->alone && used == needle->n ? td_within_number(s, n, place, used, more) : TD_WITHIN_NONE;
+}
+
+static struct stand stand_of_text(const struct td_redact_needles *v, const char *text, size_t n_text, size_t place, bool more)
+{
+    const char *s = text + place;
+    const size_t n = n_text - place;
+    const struct td_redact_needle *whole;
+    enum td_within_number number;
     struct left left = {0};
     struct stand best = {0};
     size_t k, at = 0, from;
@@ -256,10 +282,8 @@ static struct stand stand_of_text(const struct td_redact_needles *v, const char 
     for (k = 0;; k++) {
         from = at;
         c = td_spelled(s, n, &at, more);
-        if (c == TD_SPELLED_OPEN || (k && c == TD_SPELLED_NOTHING && at == n)) {
-            best.begun = k ? k : 1;
-            return best;
-        }
+        if (c == TD_SPELLED_OPEN || (k && c == TD_SPELLED_NOTHING && at == n))
+            return ended(best, &left, k);
         if (c < 0)
             return no_more(best, k, from);
         if (!k)
@@ -267,23 +291,26 @@ static struct stand stand_of_text(const struct td_redact_needles *v, const char 
         if (k ? !narrow(&left, k, c) : !left.n)
             return no_more(best, k, from);
         at = c == TD_SPELLED_OTHER ? from : at;
-        if (c == TD_SPELLED_OTHER && read_run(s, n, &at, more) == TD_SPELLED_OPEN) {
-            best.begun = k ? k : 1;
-            return best;
-        }
-        if (take_whole(&left, k))
+        if (c == TD_SPELLED_OTHER && read_run(s, n, &at, more) == TD_SPELLED_OPEN)
+            return ended(best, &left, k);
+        whole = take_whole(&left, k);
+        number = whole ? is_number(whole, text, n_text, place, at, more) : TD_WITHIN_NUMBER;
+        if (number == TD_WITHIN_OPEN)
+            return ended(best, &(struct left){whole, 1}, k + 1);
+        if (number == TD_WITHIN_NONE)
             best.used = at;
         if (!left.n)
             return best;
     }
 }
 
-/* How the needles stand at the beginning of s. more : s may go on */
-static struct stand stand_here(const struct td_redact_needles *v, const char *s, size_t n, bool more)
+/* How the needles stand in n bytes of s at a place. more : s may go on */
+static struct stand stand_here(const struct td_redact_needles *v, const char *s, size_t n, size_t place, bool more)
 {
-    const struct stand bytes = stand_of_bytes(v, s, n), text = stand_of_text(v, s, n, more);
+    const struct stand bytes = stand_of_bytes(v, s + place, n - place), text = stand_of_text(v, s, n, place, more);
 
-    return (struct stand){bytes.used > text.used ? bytes.used : text.used, bytes.begun > text.begun ? bytes.begun : text.begun};
+    return (struct stand){bytes.used > text.used ? bytes.used : text.used, bytes.begun > text.begun ? bytes.begun : text.begun,
+                          text.begun_alone && !bytes.begun};
 }
 
 static bool is_pair(const uint8_t pair[256][32], const uint8_t *p)
@@ -319,16 +346,16 @@ int64_t td_redact_needles_hide(const struct td_redact_needles *v, char *s, size_
     size_t at;
 
     for (at = v->n && n ? next_place(v, s, n, 0) : n; at < n; at = at < n ? next_place(v, s, n, at) : n) {
-        struct stand here = stand_here(v, s + at, n - at, cut || decided);
+        struct stand here = stand_here(v, s, n, at, cut || decided);
 
         if (here.begun && decided)
             break;
-        if (cut && here.begun >= LEAST_CUT)
+        if (cut && here.begun >= LEAST_CUT && !(here.begun_alone && td_within_number_by_left(s, at)))
             here.used = n - at;
         changed += td_redact_stars(s + at, here.used);
         at += here.used ? here.used : 1;
     }
-    if (decided)
-        *decided = at;
+    if (decided) /* what comes is judged by what stands before it */
+        *decided = at - (v->any_alone ? td_within_number_before(s, at) : 0);
     return changed;
 }

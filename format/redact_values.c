@@ -54,8 +54,8 @@ static bool is_of_json(const char *s, size_t n, const uint8_t *read, size_t len)
     return len && (read[0] == ':' || read[len - 1] == ':');
 }
 
-/* Add a text as td_spelled() reads it; where that may lose it, also as it is. */
-static int add_part(struct td_redact_values *v, const char *s, size_t n, struct td_error *err)
+/* Add a text as td_spelled() reads it, as such a needle; where that may lose it, also as it is. */
+static int add_part(struct td_redact_values *v, const char *s, size_t n, enum td_redact_needle_kind kind, struct td_error *err)
 {
     uint8_t *read = malloc(n), *as_is = read ? malloc(n) : NULL;
     size_t at = 0, len = 0;
@@ -75,26 +75,41 @@ static int add_part(struct td_redact_values *v, const char *s, size_t n, struct 
         return TD_OK;
     }
     if (at < n || len < n)
-        rc = td_redact_needles_add(&v->needles, as_is, n, true, err);
+        rc = td_redact_needles_add(&v->needles, as_is, n, TD_NEEDLE_BYTES, err);
     else
         free(as_is);
     if (!rc && len >= LEAST)
-        return td_redact_needles_add(&v->needles, read, len, false, err);
+        return td_redact_needles_add(&v->needles, read, len, kind, err);
     free(read);
     return rc;
 }
 
 /* Add a text. A long one that is learned is looked for in parts: while the beginning of one is held, each packet
  * has it searched again. */
-static int add_text(struct td_redact_values *v, const char *s, size_t n, struct td_error *err)
+static int add_as(struct td_redact_values *v, const char *s, size_t n, enum td_redact_needle_kind kind, struct td_error *err)
 {
     const size_t parts = v->lock ? (n + MOST_PART - 1) / MOST_PART : 1;
     size_t i;
     int rc = TD_OK;
 
     for (i = 0; !rc && i < parts; i++)
-        rc = add_part(v, s + n * i / parts, n * (i + 1) / parts - n * i / parts, err);
+        rc = add_part(v, s + n * i / parts, n * (i + 1) / parts - n * i / parts, kind, err);
     return rc;
+}
+
+/* Is it digits alone, so few that they may stand within a number of any message? */
+static bool is_digits(const char *s, size_t n)
+{
+    size_t i;
+
+    for (i = 0; i < n && isdigit((unsigned char)s[i]); i++)
+        ;
+    return i == n && n < LEAST_OF_A_KEY;
+}
+
+static int add_text(struct td_redact_values *v, const char *s, size_t n, struct td_error *err)
+{
+    return add_as(v, s, n, is_digits(s, n) ? TD_NEEDLE_ALONE : TD_NEEDLE_SPELLED, err);
 }
 
 /* Add the hexadecimal digits of a value. */
@@ -109,7 +124,7 @@ static int add_hex(struct td_redact_values *v, const char *s, size_t n, struct t
         td_buf_addc(&b, HEX[(unsigned char)s[i] >> 4]);
         td_buf_addc(&b, HEX[(unsigned char)s[i] & 15]);
     }
-    rc = b.failed ? td_fail(err, TD_ENOMEM, "redaction: out of memory") : add_text(v, b.data, b.len, err);
+    rc = b.failed ? td_fail(err, TD_ENOMEM, "redaction: out of memory") : add_as(v, b.data, b.len, TD_NEEDLE_SPELLED, err);
     td_buf_release(&b);
     return rc;
 }
@@ -126,11 +141,11 @@ static int add_base64(struct td_redact_values *v, const char *s, size_t n, size_
     td_buf_add(&in, s, n);
     if (!in.failed)
         td_base64_add(&out, in.data, in.len);
-    rc = in.failed || out.failed ? td_fail(err, TD_ENOMEM, "redaction: out of memory") : add_text(v, out.data + from, to - from, err);
+    rc = in.failed || out.failed ? td_fail(err, TD_ENOMEM, "redaction: out of memory") : add_as(v, out.data + from, to - from, TD_NEEDLE_SPELLED, err);
     for (i = from; !rc && i < to; i++)
         out.data[i] = out.data[i] == '+' ? '-' : out.data[i] == '/' ? '_' : out.data[i]; /* URL-safe */
     if (!rc)
-        rc = add_text(v, out.data + from, to - from, err);
+        rc = add_as(v, out.data + from, to - from, TD_NEEDLE_SPELLED, err);
     td_buf_release(&in);
     td_buf_release(&out);
     return rc;

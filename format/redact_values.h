@@ -7,6 +7,7 @@
  * stands in quotes or behind "NAME=" (credentials.h), where it has 8 bytes, and parts of any header that look
  * like a key. Others, as "application/json", are words of any message.
  *
+ * Digits alone, fewer than 20, are not looked for within a longer number (within_number.h).
  * A value is found in any spelling of spelling.h, in either case of its letters, in base64 of both
  * alphabets, whatever stands before it there, and in hexadecimal digits. */
 #ifndef TD_FORMAT_REDACT_VALUES_H
