@@ -126,6 +126,9 @@ struct td_cuda_kernel_node {                                     /* CUDA_KERNEL_
     void **params, **extra, *kernel, *context;
 };
 struct td_cuda_edge { uint8_t from_port, to_port, type, reserved[5]; };  /* CUgraphEdgeData */
+/* Ports of a kernel's node: all its blocks are done with what they said they are done with; all have
+ * begun. The type of an edge: the node behind it may wait for the one before it by itself. */
+enum { TD_CUDA_PORT_PROGRAMMATIC = 1, TD_CUDA_PORT_LAUNCHED = 2, TD_CUDA_EDGE_PROGRAMMATIC = 1 };
 /* The flags of an instantiation. */
 enum { TD_CUDA_GRAPH_UPLOAD = 2, TD_CUDA_GRAPH_DEVICE_LAUNCH = 4 };
 
@@ -252,6 +255,10 @@ enum { TD_CUDA_GRAPH_UPLOAD = 2, TD_CUDA_GRAPH_DEVICE_LAUNCH = 4 };
     X(cuGraphAddDependencies_v2, graph_add_edges, (void *graph, void *const *from, \
                                                    void *const *to, \
                                                    const struct td_cuda_edge *edges, size_t n)) \
+    X(cuGraphRemoveDependencies_v2, graph_remove_edges, (void *graph, void *const *from, \
+                                                         void *const *to, \
+                                                         const struct td_cuda_edge *edges, \
+                                                         size_t n)) \
     X(cuGraphInstantiateWithFlags, graph_instantiate, (void **exec, void *graph, \
                                                        unsigned long long flags)) \
     X(cuGraphDestroy, graph_destroy, (void *graph)) \

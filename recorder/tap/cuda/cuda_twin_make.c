@@ -4,6 +4,9 @@
  * Source: cuda.h of CUDA 13.0. Seen on an H100 in a small program: nodes that are found in a clone
  * before its original is destroyed stay; a node put between a kernel and its dependents copies what
  * the kernel wrote. */
+#include <string.h>
+
+#include "recorder/tap/core/tap_environ.h"
 #include "recorder/tap/cuda/cuda_twin_make.h"
 #include "recorder/tap/gpu/gpu_copies.h"
 #include "recorder/tap/gpu/gpu_record_slots.h"
@@ -49,40 +52,54 @@ bool tap_cuda_twin_keep(struct tap_cuda_plan *p, void *graph)
     return true;
 }
 
+/* How copies are joined to the graph, while that is measured. KEPT: the product's own edges stay. Of
+ * the others, the copies are launched behind the product; when it is done; when all of it has begun. */
+static enum { KEPT, BEHIND, DONE, BEGUN } form;
+
+static void read_form(void)
+{
+    char value[16];
+
+    tap_environ_get("TD_TAP_TWIN_NODE", value, sizeof value);
+    form = !strcmp(value, "kept") ? KEPT : !strcmp(value, "done") ? DONE : !strcmp(value, "begun") ? BEGUN : BEHIND;
+}
+
 /* ---- one product ----------------------------------------------------------------------------- */
 
-struct dependents { void *node[DEPENDENTS]; size_t n; };
+struct dependents { void *node[DEPENDENTS]; uint32_t of[DEPENDENTS]; size_t n; }; /* of: bit i, of tail i */
 
 static bool is_plain(const struct td_cuda_edge *e)
 {
     return !e->from_port && !e->to_port && !e->type;
 }
 
-static bool has(const struct dependents *d, const void *node)
+static size_t place_of(const struct dependents *d, const void *node)
 {
     size_t i;
 
     for (i = 0; i < d->n && d->node[i] != node; i++)
         ;
-    return i < d->n;
+    return i;
 }
 
-/* Add what depends on the node. False: too many, or an edge that means more than "after", as
+/* Add what depends on that tail. False: too many, or an edge that means more than "after", as
  * programmatic launches have. */
-static bool add_dependents(struct dependents *d, void *node)
+static bool add_dependents(struct dependents *d, void *node, unsigned tail)
 {
     struct td_cuda_edge edge[DEPENDENTS];
     void *found[DEPENDENTS];
-    size_t n = 0, i;
+    size_t n = 0, i, at;
 
     if (tap_driver.graph_dependents(node, NULL, NULL, &n) || n > DEPENDENTS ||
         (n && tap_driver.graph_dependents(node, found, edge, &n)))
         return false;
     for (i = 0; i < n; i++) {
-        if (!is_plain(&edge[i]) || (!has(d, found[i]) && d->n == DEPENDENTS))
+        at = place_of(d, found[i]);
+        if (!is_plain(&edge[i]) || at == DEPENDENTS)
             return false;
-        if (!has(d, found[i]))
-            d->node[d->n++] = found[i];
+        if (at == d->n)
+            d->node[d->n] = found[i], d->of[d->n++] = 0;
+        d->of[at] |= 1u << tail;
     }
     return true;
 }
@@ -122,11 +139,42 @@ static bool gather_operands(const struct tap_cuda_captured *s, uint64_t slot,
     return true;
 }
 
-/* Put a node that copies the product's operands, and a sample of its weights, between its tails and all that depends on them: the
- * product itself has read A by then, and nothing has overwritten A or C yet. */
-static bool add_copies(const struct tap_cuda_captured *s, void *graph, uint64_t slot)
+/* May the copies be launched while the product runs, and wait for its end by themselves? */
+static bool may_be_early(const struct tap_cuda_captured *s, void *tail)
+{
+    struct td_cuda_kernel_node what;
+
+    return s->n_tails == 1 && tap_gpu_copies_may_be_early() && tap_driver.graph_kernel_params &&
+           !tap_driver.graph_kernel_params(tail, &what);
+}
+
+/* Let all that depended on the tails depend on the copies alone. An edge that is left makes the
+ * driver run the copies on a branch of their own, which costs a microsecond; what it does is the same. */
+static bool put_before(void *node, void *graph, void *const *tail, unsigned n_tails,
+                       const struct dependents *d)
 {
     const struct td_cuda_edge plain = {0};
+    size_t i;
+    unsigned t;
+
+    for (i = 0; i < d->n; i++) {
+        if (tap_driver.graph_add_edges(graph, &node, &d->node[i], &plain, 1))
+            return false;
+        for (t = 0; t < n_tails; t++)
+            if (d->of[i] >> t & 1 && form != KEPT)
+                tap_driver.graph_remove_edges(graph, &tail[t], &d->node[i], &plain, 1);
+    }
+    return true;
+}
+
+/* Put a node that copies the product's operands, and a sample of its weights, between its tails and all that depends on them: the
+ * product itself has read A by then, and nothing has overwritten A or C yet. */
+static bool add_copies(const struct tap_cuda_captured *s, void *graph, uint64_t slot, bool early)
+{
+    const struct td_cuda_edge plain = {0},
+                              before_end = {.from_port = form == BEGUN ? TD_CUDA_PORT_LAUNCHED
+                                                                       : TD_CUDA_PORT_PROGRAMMATIC,
+                                            .type = TD_CUDA_EDGE_PROGRAMMATIC};
     struct tap_gpu_copies c = {.n = 0};
     struct dependents d = {.n = 0};
     struct td_cuda_kernel_node what;
@@ -135,17 +183,17 @@ static bool add_copies(const struct tap_cuda_captured *s, void *graph, uint64_t 
 
     for (i = 0; i < s->n_tails; i++)
         if (tap_driver.graph_find_in_clone(&tail[i], s->tail[i], graph) ||
-            !add_dependents(&d, tail[i]))
+            !add_dependents(&d, tail[i], i))
             return false;
     if (!gather_operands(s, slot, &c) || !gather_sample(s, slot, &c))
         return false;
-    tap_gpu_copies_fill_node(&c, &what, params);
-    if (tap_driver.graph_add_kernel(&node, graph, tail, s->n_tails, &what))
+    early = early && may_be_early(s, tail[0]);
+    tap_gpu_copies_fill_node(&c, &what, params, early);
+    if (tap_driver.graph_add_kernel(&node, graph, tail, early ? 0 : s->n_tails, &what) ||
+        (early && tap_driver.graph_add_edges(graph, tail, &node, &before_end, 1) &&
+         tap_driver.graph_add_edges(graph, tail, &node, &plain, 1)))
         return false;
-    for (i = 0; i < d.n; i++)
-        if (tap_driver.graph_add_edges(graph, &node, &d.node[i], &plain, 1))
-            return false;
-    return true;
+    return put_before(node, graph, tail, s->n_tails, &d);
 }
 
 /* ---- the twin -------------------------------------------------------------------------------- */
@@ -192,29 +240,38 @@ uint64_t tap_cuda_twin_nodes(const struct tap_cuda_plan *p)
 }
 
 /* Copies of that part's products. False: of none of them can there be any. */
-static bool add_part(struct tap_cuda_plan *p, void *graph, uint64_t arena, uint32_t part)
+static bool add_part(struct tap_cuda_plan *p, void *graph, uint64_t arena, uint32_t part, bool early)
 {
     struct tap_cuda_captured *s;
     bool any = false;
 
     for (s = p->first; s; s = s->next)
-        if (has_copies(s, part) && add_copies(s, graph, arena + s->slot))
+        if (has_copies(s, part) && add_copies(s, graph, arena + s->slot, early))
             any = true;
         else if (has_copies(s, part))
             s->uncopyable = true;
     return any;
 }
 
-void *tap_cuda_twin_make(struct tap_cuda_plan *p, uint64_t arena, uint32_t part)
+static void *make(struct tap_cuda_plan *p, uint64_t arena, uint32_t part, bool early)
 {
     void *graph, *exec = NULL;
     bool any;
 
     if (tap_driver.graph_clone(&graph, p->base))
         return NULL;
-    any = add_part(p, graph, arena, part) || p->parts > 1;
+    any = add_part(p, graph, arena, part, early) || p->parts > 1;
     if (!any || tap_driver.graph_instantiate(&exec, graph, p->flags))
         exec = NULL;
     tap_driver.graph_destroy(graph);
     return exec;
+}
+
+void *tap_cuda_twin_make(struct tap_cuda_plan *p, uint64_t arena, uint32_t part)
+{
+    void *exec;
+
+    read_form();
+    exec = make(p, arena, part, form >= DONE);
+    return exec || !tap_gpu_copies_may_be_early() ? exec : make(p, arena, part, false);
 }

@@ -14,91 +14,26 @@
 #include <time.h>
 
 #include "recorder/tap/gpu/gpu_copies.h"
+#include "recorder/tap/gpu/gpu_gather_ptx.h"
 #include "recorder/tap/gpu/gpu_threads.h"
 
 #define BLOCK 256u
-#define ROW_BYTES 8192u               /* dense bytes are copied as rows of so many, a row a block */
+#define WIDEST 16u
+#define ROW_BYTES (BLOCK * WIDEST)    /* dense bytes are copied as rows of so many, a row a block: a thread reads once */
 #define MOST_BLOCKS 128u
 /* of one copy: beyond it, the call costs little beside the copy */
 #define LARGEST (1u << 20)
 
-/* Parameter: struct tap_gpu_copy[TAP_GPU_COPIES]. Grid: (any, copies). Block x copies rows x, x +
- * grid.x ... of copy y; the last row may be shorter. */
-static const char ptx[] =
-    ".version 6.0\n"
-    ".target sm_60\n"
-    ".address_size 64\n"
-    ".visible .entry td_gather (\n"
-    "    .param .align 8 .b8 pieces[640]\n"
-    ") {\n"
-    "    .reg .pred %done;\n"
-    "    .reg .b16 %byte;\n"
-    "    .reg .b32 %y, %x, %grid, %thread, %threads, %row_bytes, %unit, %a, %b, %c, %d;\n"
-    "    .reg .b64 %piece, %base, %to, %from, %bytes, %pitch, %row, %rows, %at, %left, %n, %i, %by, %s, %t, %step;\n"
-    "    mov.u32 %y, %ctaid.y;\n"
-    "    mul.wide.u32 %piece, %y, 40;\n"
-    "    mov.b64 %base, pieces;\n"
-    "    add.s64 %piece, %piece, %base;\n"
-    "    ld.param.u64 %to, [%piece];\n"
-    "    ld.param.u64 %from, [%piece+8];\n"
-    "    ld.param.u64 %bytes, [%piece+16];\n"
-    "    ld.param.u64 %pitch, [%piece+24];\n"
-    "    ld.param.u32 %row_bytes, [%piece+32];\n"
-    "    ld.param.u32 %unit, [%piece+36];\n"
-    "    mov.u32 %x, %ctaid.x;\n"
-    "    mov.u32 %grid, %nctaid.x;\n"
-    "    mov.u32 %thread, %tid.x;\n"
-    "    mov.u32 %threads, %ntid.x;\n"
-    "    cvt.u64.u32 %row, %x;\n"
-    "    cvt.u64.u32 %rows, %grid;\n"
-    "    cvt.u64.u32 %step, %row_bytes;\n"
-    "    mul.wide.u32 %by, %threads, %unit;\n"
-    "next_row:\n"
-    "    mul.lo.u64 %at, %row, %step;\n"
-    "    setp.ge.u64 %done, %at, %bytes;\n"
-    "    @%done bra end;\n"
-    "    sub.u64 %left, %bytes, %at;\n"
-    "    min.u64 %n, %left, %step;\n"
-    "    mul.lo.u64 %s, %row, %pitch;\n"
-    "    add.u64 %s, %s, %from;\n"
-    "    add.u64 %t, %at, %to;\n"
-    "    mul.wide.u32 %i, %thread, %unit;\n"
-    "    add.u64 %s, %s, %i;\n"
-    "    add.u64 %t, %t, %i;\n"
-    "next:\n"
-    "    setp.ge.u64 %done, %i, %n;\n"
-    "    @%done bra row_done;\n"
-    "    setp.eq.u32 %done, %unit, 16;\n"
-    "    @%done bra sixteen;\n"
-    "    setp.eq.u32 %done, %unit, 4;\n"
-    "    @%done bra four;\n"
-    "    ld.global.u8 %byte, [%s];\n"
-    "    st.global.u8 [%t], %byte;\n"
-    "    bra copied;\n"
-    "four:\n"
-    "    ld.global.u32 %a, [%s];\n"
-    "    st.global.u32 [%t], %a;\n"
-    "    bra copied;\n"
-    "sixteen:\n"
-    "    ld.global.v4.u32 {%a, %b, %c, %d}, [%s];\n"
-    "    st.global.v4.u32 [%t], {%a, %b, %c, %d};\n"
-    "copied:\n"
-    "    add.u64 %i, %i, %by;\n"
-    "    add.u64 %s, %s, %by;\n"
-    "    add.u64 %t, %t, %by;\n"
-    "    bra next;\n"
-    "row_done:\n"
-    "    add.u64 %row, %row, %rows;\n"
-    "    bra next_row;\n"
-    "end:\n"
-    "    ret;\n"
-    "}\n";
+static const char ptx[] = TAP_GPU_GATHER_PTX("6.0", "sm_60", "td_gather", "");
+static const char waiting_ptx[] =
+    TAP_GPU_GATHER_PTX("7.8", "sm_90", "td_gather_waits", TAP_GPU_GATHER_WAITS);
 
 _Static_assert(sizeof(struct tap_gpu_copy) == 40 &&
                    sizeof(struct tap_gpu_copy[TAP_GPU_COPIES]) == 640,
                "as the kernel reads them");
 
 static void *_Atomic kernel;          /* NULL: copies are made one by one */
+static void *_Atomic waiting;         /* the same for an early node; NULL: there is none */
 
 /* ---- copying --------------------------------------------------------------------------------- */
 
@@ -196,12 +131,17 @@ bool tap_gpu_copies_add_to_node(struct tap_gpu_copies *c, uint64_t to, uint64_t 
     return true;
 }
 
+bool tap_gpu_copies_may_be_early(void)
+{
+    return atomic_load_explicit(&waiting, memory_order_acquire) != NULL;
+}
+
 void tap_gpu_copies_fill_node(struct tap_gpu_copies *c, struct td_cuda_kernel_node *node,
-                              void **params)
+                              void **params, bool early)
 {
     params[0] = c->copy;
     *node = (struct td_cuda_kernel_node){
-        .function = atomic_load_explicit(&kernel, memory_order_acquire),
+        .function = atomic_load_explicit(early ? &waiting : &kernel, memory_order_acquire),
         .grid = {c->blocks, c->n, 1},
         .block = {BLOCK, 1, 1},
         .params = params};
@@ -225,8 +165,9 @@ bool tap_gpu_copies_wait_for_trial(const struct tap_gpu_copies_trial *t, uint32_
     return atomic_load_explicit(t->word, memory_order_acquire) == number;
 }
 
-/* Copy with all three units and with a pitch, and compare. (Copies of 1 MiB are not tried.) */
-static bool try_kernel(const struct tap_gpu_copies_trial *t)
+/* Copy with all three units and with a pitch, and compare. (Copies of 1 MiB are not tried.)
+ *   number : of the trial, by which its bytes differ from those of another */
+static bool try_kernel(const struct tap_gpu_copies_trial *t, void *function, uint32_t number)
 {
     const uint64_t ring = t->ring;
     const uint8_t *host = t->host;
@@ -236,17 +177,19 @@ static bool try_kernel(const struct tap_gpu_copies_trial *t)
     uint32_t i, word;
 
     for (i = 0; i < TRY_BYTES / 4; i++) {
-        word = 0x9e3779b1u * (i + 1);
+        word = 0x9e3779b1u * (i + number);
         memcpy(want + 4 * i, &word, 4);
         if (tap_driver.stream_write(side, ring + 4 * i, word, 0))
             return false;
     }
-    if (!tap_gpu_copies_add(&c, ring + TRY_BYTES, ring, 1, TRY_BYTES, TRY_BYTES, side) ||
-        !tap_gpu_copies_add(&c, ring + 2 * TRY_BYTES, ring + 4, 1, 100, 100, side) ||
-        !tap_gpu_copies_add(&c, ring + 3 * TRY_BYTES, ring + 1, 5, 7, 31, side) || c.n != 3 ||
-        !tap_gpu_copies_launch(&c, side) ||
+    if (!tap_gpu_lies_within(ring, TAP_GPU_TRIAL_BYTES))
+        return false;
+    add_piece(&c, ring + TRY_BYTES, ring, 1, TRY_BYTES, TRY_BYTES);
+    add_piece(&c, ring + 2 * TRY_BYTES, ring + 4, 1, 100, 100);
+    add_piece(&c, ring + 3 * TRY_BYTES, ring + 1, 5, 7, 31);
+    if (!launch_kernel(function, &c, side) ||
         tap_driver.copy_to_host((void *)(uintptr_t)host, ring, TAP_GPU_TRIAL_BYTES, side) ||
-        !tap_gpu_copies_wait_for_trial(t, 1))
+        !tap_gpu_copies_wait_for_trial(t, number))
         return false;
     for (i = 0; i < 5; i++)
         if (memcmp(host + 3 * TRY_BYTES + 7 * i, want + 1 + 31 * i, 7))
@@ -255,22 +198,30 @@ static bool try_kernel(const struct tap_gpu_copies_trial *t)
            !memcmp(host + 2 * TRY_BYTES, want + 4, 100);
 }
 
-bool tap_gpu_copies_open(const struct tap_gpu_copies_trial *t)
+static bool open_kernel(void *_Atomic *to, const char *text, const char *symbol,
+                        const struct tap_gpu_copies_trial *t, uint32_t number)
 {
     void *module, *function;
 
-    if (!tap_driver.module_load || !tap_driver.module_get_function || !tap_driver.launch ||
-        !tap_driver.address_range || tap_driver.module_load(&module, ptx) ||
-        tap_driver.module_get_function(&function, module, "td_gather"))
+    if (tap_driver.module_load(&module, text) ||
+        tap_driver.module_get_function(&function, module, symbol) ||
+        !try_kernel(t, function, number))
         return false;
-    atomic_store_explicit(&kernel, function, memory_order_release);
-    if (try_kernel(t))
-        return true;
-    atomic_store_explicit(&kernel, NULL, memory_order_release);
-    return false;
+    atomic_store_explicit(to, function, memory_order_release);
+    return true;
+}
+
+bool tap_gpu_copies_open(const struct tap_gpu_copies_trial *t)
+{
+    if (!tap_driver.module_load || !tap_driver.module_get_function || !tap_driver.launch ||
+        !tap_driver.address_range || !open_kernel(&kernel, ptx, "td_gather", t, 1))
+        return false;
+    open_kernel(&waiting, waiting_ptx, "td_gather_waits", t, 3);
+    return true;
 }
 
 void tap_gpu_copies_forget(void)
 {
     atomic_store_explicit(&kernel, NULL, memory_order_release);
+    atomic_store_explicit(&waiting, NULL, memory_order_release);
 }

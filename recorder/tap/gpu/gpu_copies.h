@@ -40,11 +40,13 @@ bool tap_gpu_copies_launch(struct tap_gpu_copies *c, void *stream);
 /* ---- the tap's thread, with the context current ---------------------------------------------- */
 /* Copies as a node of a graph. add: as tap_gpu_copies_add(), of any size, and nothing is launched;
  * false: more than TAP_GPU_COPIES of them, memory that is not there, or no kernel. fill: the node
- * that makes them; params[1] is used by it. */
+ * that makes them; params[1] is used by it. early: the node may begin before those that it depends
+ * on have ended (a programmatic edge), and waits for them itself; where tap_gpu_copies_may_be_early(). */
 bool tap_gpu_copies_add_to_node(struct tap_gpu_copies *c, uint64_t to, uint64_t from, uint64_t rows,
                                 uint64_t row_bytes, uint64_t pitch);
 void tap_gpu_copies_fill_node(struct tap_gpu_copies *c, struct td_cuda_kernel_node *node,
-                              void **params);
+                              void **params, bool early);
+bool tap_gpu_copies_may_be_early(void);
 
 #define TAP_GPU_TRIAL_BYTES 1024u
 struct tap_gpu_copies_trial {         /* where the kernel may be tried */

@@ -123,6 +123,7 @@ static void read_environment(void)
     read_faults(getenv("TD_FAKE_CUDA_FAULT"));
     read_hang(getenv("TD_FAKE_CUDA_HANG"));
     add_kernel(&gather_kernel);
+    add_kernel(&gather_waits_kernel);
     add_kernel(&cache_rows_kernel);
     load_plugins(getenv("TD_FAKE_CUDA_PLUGIN"));
 }

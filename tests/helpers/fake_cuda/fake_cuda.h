@@ -6,8 +6,8 @@
  * their own names. A device address is a host address. A kernel is a C function that a test or a
  * plugin registers under a symbol. A module has the kernels whose symbols occur in its image; an
  * image is a fatbin, an ELF file, or a NUL-terminated text that begins with "TDFAKE" or, like PTX,
- * with ".version ". A compressed fatbin has all kernels. The tap's own kernels td_gather and
- * td_cache_rows are always there.
+ * with ".version ". A compressed fatbin has all kernels. The tap's own kernels td_gather,
+ * td_gather_waits and td_cache_rows are always there.
  *
  * Work is asynchronous. Every stream has a queue, and a queue runs only when its results are
  * needed: at a synchronisation of the stream, when another stream waits for its event, at a copy to

@@ -1,5 +1,5 @@
-/* gather.c - the tap's own kernel td_gather as a C function. Its PTX is in
- * recorder/tap/gpu/gpu_copies.c.
+/* gather.c - the tap's own kernels td_gather and td_gather_waits as a C function. Their PTX is in
+ * recorder/tap/gpu/gpu_gather_ptx.h.
  * SPDX-License-Identifier: Apache-2.0
  *
  * Written from the PTX and not from the tap's intention: another grid, a unit that does not divide
@@ -45,3 +45,4 @@ static void run(const struct fake_cuda_launch *l, void *user)
 }
 
 const struct fake_cuda_kernel gather_kernel = {.symbol = "td_gather", .n_params = 1, .param = {{0, 16 * sizeof(struct piece)}}, .run = run};
+const struct fake_cuda_kernel gather_waits_kernel = {.symbol = "td_gather_waits", .n_params = 1, .param = {{0, 16 * sizeof(struct piece)}}, .run = run};

@@ -386,14 +386,14 @@ int cuGraphKernelNodeGetParams_v2(void *node, struct td_cuda_kernel_node *what)
     return leave(rc);
 }
 
-/* The node runs behind all others until another one is made to depend on it. */
+/* The node runs behind all others until another one is made to depend on it; then in front of that one. */
 int cuGraphAddKernelNode_v2(void **node, void *graph, void *const *after, size_t n, const struct td_cuda_kernel_node *what)
 {
     int rc = enter("cuGraphAddKernelNode_v2", NEED_CONTEXT);
     const struct function *f = what->function;
     struct task *t = NULL;
 
-    if (!rc && (!n || !after[0] || !f || !(t = kernel_task(f->kernel, what->grid, what->block, what->shared_bytes, what->params, what->extra))))
+    if (!rc && ((n && !after[0]) || !f || !(t = kernel_task(f->kernel, what->grid, what->block, what->shared_bytes, what->params, what->extra))))
         rc = TD_CUDA_INVALID_VALUE;
     if (!rc)
         graph_append(graph, t);
@@ -412,14 +412,32 @@ static void unlink_task(struct graph *g, struct task *t)
         g->last = before;
 }
 
+static bool is_before(const struct task *t, const struct task *other)
+{
+    while (t && t != other)
+        t = t->next;
+    return t != NULL;
+}
+
+/* Of the edges that mean more than "after" one that a kernel waits behind by itself. Whoever does not wait might read what is not there yet. */
+static bool may_be_edge(const struct task *from, const struct task *to, const struct td_cuda_edge *e)
+{
+    if (!e->type)
+        return !e->from_port && !e->to_port;
+    return e->type == TD_CUDA_EDGE_PROGRAMMATIC && e->from_port && e->from_port <= TD_CUDA_PORT_LAUNCHED && !e->to_port && from->kind == TASK_KERNEL &&
+           to->kind == TASK_KERNEL && to->u.kernel.kernel == &gather_waits_kernel;
+}
+
 int cuGraphAddDependencies_v2(void *graph, void *const *from, void *const *to, const struct td_cuda_edge *edges, size_t n)
 {
     int rc = enter("cuGraphAddDependencies_v2", NEED_CONTEXT);
     struct task *t = n ? from[0] : NULL, **at;
     struct graph *g = graph;
 
-    if (rc || n != 1 || edges->type || edges->from_port)
+    if (rc || n != 1 || !may_be_edge(t, to[0], edges))
         return leave(rc ? rc : TD_CUDA_INVALID_VALUE);
+    if (is_before(t, to[0]))
+        return leave(0);
     unlink_task(g, t);
     for (at = &g->first; *at && *at != to[0]; at = &(*at)->next)
         ;
@@ -428,6 +446,15 @@ int cuGraphAddDependencies_v2(void *graph, void *const *from, void *const *to, c
         g->last = t;
     *at = t;
     return leave(0);
+}
+
+/* A list has no edges: the nodes keep their order. */
+int cuGraphRemoveDependencies_v2(void *graph, void *const *from, void *const *to, const struct td_cuda_edge *edges, size_t n)
+{
+    int rc = enter("cuGraphRemoveDependencies_v2", NEED_CONTEXT);
+
+    (void)graph;
+    return leave(rc ? rc : n == 1 && !edges->type && is_before(from[0], to[0]) ? 0 : TD_CUDA_INVALID_VALUE);
 }
 
 /* Here nothing changes. */

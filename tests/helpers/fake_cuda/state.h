@@ -103,7 +103,7 @@ void hang(const char *name, int n); /* hang.c */
 bool is_hanging(void);
 void hang_if_due(const char *name);
 void read_hang(const char *text);
-extern const struct fake_cuda_kernel gather_kernel;     /* gather.c: a kernel of the tap's own */
+extern const struct fake_cuda_kernel gather_kernel, gather_waits_kernel; /* gather.c: kernels of the tap's own */
 extern const struct fake_cuda_kernel cache_rows_kernel; /* cache_rows.c: another */
 void jit_load(const void *image, size_t bytes, bool fatbin); /* jit.c: "compile" PTX that is not in the cache */
 int kernel_run(struct task *t);      /* launch.c; call without the lock. Not 0: the sticky error */

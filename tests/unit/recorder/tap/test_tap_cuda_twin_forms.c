@@ -3,6 +3,7 @@
 #include "twin_server.h"
 
 #include "recorder/tap/gpu/gpu_driver.h"
+#include "recorder/tap/gpu/gpu_stage.h"
 
 enum { PROGRAMMATIC = 1, NOT_SUPPORTED = 801 };
 
@@ -191,6 +192,73 @@ static void a_programmatic_edge_is_left_alone(void **state)
     cudaGraphExecDestroy(exec);
 }
 
+/* ---- how copies are joined to the graph ---------------------------------------------------------------------------- */
+
+static int (*real_edges)(void *graph, void *const *from, void *const *to, const struct td_cuda_edge *edges, size_t n);
+static int (*real_instantiate)(void **exec, void *graph, unsigned long long flags);
+static bool refuses_instance;
+static int ran_early, ran_behind;
+
+static void note_copies(const char *symbol)
+{
+    ran_early += !strcmp(symbol, "td_gather_waits");
+    ran_behind += !strcmp(symbol, "td_gather");
+}
+
+static int plain_edges_only(void *graph, void *const *from, void *const *to, const struct td_cuda_edge *edges, size_t n)
+{
+    return edges->type ? NOT_SUPPORTED : real_edges(graph, from, to, edges, n);
+}
+
+static int instantiate_later(void **exec, void *graph, unsigned long long flags)
+{
+    const bool refused = refuses_instance;
+
+    refuses_instance = false;
+    return refused ? NOT_SUPPORTED : real_instantiate(exec, graph, flags);
+}
+
+/* The copies are launched early, and wait for the product by themselves, where the driver makes such a node, such an edge, and such a graph; else they are
+ * launched behind it. What depended on the product depends on them. */
+static void copies_are_early_where_they_may_be(void **state)
+{
+    enum { EARLY, NO_SUCH_EDGE, NO_SUCH_GRAPH, NO_SUCH_KERNEL, WAYS };
+    uint64_t removed;
+    struct bench b;
+    void *exec;
+    int way;
+
+    (void)state;
+    real_edges = tap_driver.graph_add_edges, real_instantiate = tap_driver.graph_instantiate;
+    for (way = 0; way < WAYS; way++) {
+        tap_gpu_stage_forget();
+        tap_driver.graph_add_edges = way == NO_SUCH_EDGE ? plain_edges_only : real_edges;
+        if (way == NO_SUCH_KERNEL)
+            say->fault("load", 2, TD_CUDA_INVALID_IMAGE);
+        exec = capture(4);
+        step(exec, 1);
+        refuses_instance = way == NO_SUCH_GRAPH;
+        tap_driver.graph_instantiate = instantiate_later;
+        removed = say->calls("cuGraphRemoveDependencies_v2");
+        arm(&b, TAP_MODE_ALL);
+        tap_driver.graph_instantiate = real_instantiate;
+        assert_int_equal(say->calls("cuGraphRemoveDependencies_v2") - removed, (TWIN_LAYERS - 1) * (way == NO_SUCH_GRAPH ? 2 : 1));
+        ran_early = ran_behind = 0;
+        say->on_ran(note_copies);
+        assert_true(step(exec, 2));
+        say->on_ran(NULL);
+        assert_int_equal(ran_early, way == EARLY || way == NO_SUCH_EDGE ? TWIN_LAYERS : 0);
+        assert_int_equal(ran_behind, TWIN_LAYERS - ran_early);
+        disarm(&b);
+        assert_int_equal(b.n_ops, TWIN_LAYERS);
+        check_ops(&b, 0, 4, 2);
+        bench_close(&b);
+        cudaGraphExecDestroy(exec);
+    }
+    tap_driver.graph_add_edges = real_edges;
+    tap_gpu_stage_forget();
+}
+
 /* Every function by which an executable graph is changed. */
 static void a_change_after_capture_is_named(void **state)
 {
@@ -246,11 +314,13 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_graph_within_a_graph_is_named),
         cmocka_unit_test(a_graph_that_is_not_cloned_is_named),
         cmocka_unit_test(a_programmatic_edge_is_left_alone),
+        cmocka_unit_test(copies_are_early_where_they_may_be),
         cmocka_unit_test(a_change_after_capture_is_named),
         cmocka_unit_test(a_child_graph_is_not_read),
     };
 
     (void)argc;
+    setenv("TD_TAP_TWIN_NODE", "begun", 1);
     twins_on(argv, NULL);
     return cmocka_run_group_tests(tests, setup, gpu_teardown);
 }
