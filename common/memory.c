@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#define SMALL_SPACE ((int64_t)4 << 30)      /* an address space in which 16 threads would have no place for allocations of their own */
 #define MEASURE_EVERY ((uint64_t)4 << 20) /* bytes asked for between two measurements */
 
 static _Atomic int64_t maximum; /* 0: not known yet */
@@ -94,6 +95,12 @@ int64_t td_memory_address_space(void)
     if (getrlimit(RLIMIT_AS, &most) || most.rlim_cur == RLIM_INFINITY || most.rlim_cur > INT64_MAX)
         return INT64_MAX;
     return (int64_t)most.rlim_cur;
+}
+
+void td_memory_begin(void)
+{
+    if (td_memory_address_space() < SMALL_SPACE)
+        mallopt(M_ARENA_MAX, 1);
 }
 
 static int64_t smaller(int64_t a, int64_t b)

@@ -23,6 +23,10 @@ int64_t td_memory_max(void);
 /* The address space that the process may have (RLIMIT_AS, ulimit -v). INT64_MAX: any. Each thread takes much of it that
  * is never memory: a stack, and room for its allocations. */
 int64_t td_memory_address_space(void);
+/* Called by main before there are threads. Where the address space is small (4 GiB), all threads allocate in one place: glibc
+ * gives each one 64 MiB of its own otherwise, 128 MiB for a moment, so that what three threads happen to do at once decides
+ * whether an allocation fails. */
+void td_memory_begin(void);
 /* Set the maximum: --max-memory.
  *   size : "8G", "512M", a number of bytes; borrowed for the life of the program
  * TD_EINVAL: it is no size, or less than TD_MEMORY_MIN. */

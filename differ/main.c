@@ -9,6 +9,7 @@
 #include "common/args.h"
 #include "common/invocation.h"
 #include "common/log.h"
+#include "common/memory.h"
 #include "common/out_of_memory.h"
 #include "common/proc.h"
 #include "common/streams.h"
@@ -274,6 +275,7 @@ static int run_command_line(int argc, char **argv)
 int main(int argc, char **argv)
 {
     td_streams_begin();
+    td_memory_begin();
     td_log_program("differ");
     td_proc_catch_file_limit();
     return td_streams_end(run_command_line(argc, argv));

@@ -8,6 +8,7 @@
 
 #include "common/invocation.h"
 #include "common/log.h"
+#include "common/memory.h"
 #include "common/outside_fixtures.h"
 #include "common/proc.h"
 #include "common/streams.h"
@@ -227,6 +228,7 @@ static int run_command_line(int argc, char **argv)
 int main(int argc, char **argv)
 {
     td_streams_begin();
+    td_memory_begin();
     td_log_program("gate");
     td_proc_catch_file_limit();
     td_invocation_called(argv[0]);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "common/memory.h"
 #include "common/outfile.h"
 #include "common/outside_fixtures.h"
 #include "common/proc.h"
@@ -403,6 +404,7 @@ static int run_command_line(int argc, char **argv)
 int main(int argc, char **argv)
 {
     td_streams_begin();
+    td_memory_begin();
     td_log_program("record");
     td_proc_catch_file_limit();
     return td_streams_end(run_command_line(argc, argv));

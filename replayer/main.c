@@ -10,6 +10,7 @@
 #include "common/fixture_lock.h"
 #include "common/fs.h"
 #include "common/log.h"
+#include "common/memory.h"
 #include "common/outside_fixtures.h"
 #include "common/proc.h"
 #include "common/streams.h"
@@ -439,6 +440,7 @@ int main(int argc, char **argv)
     int code;
 
     td_streams_begin();
+    td_memory_begin();
     td_log_program("replay");
     td_proc_catch_file_limit();
     sigaction(SIGINT, &sa, NULL);

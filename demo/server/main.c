@@ -11,6 +11,7 @@
 #include "common/fs.h"
 #include "common/hash.h"
 #include "common/log.h"
+#include "common/memory.h"
 #include "common/streams.h"
 #include "demo/server/routes.h"
 #include "kernels/abi/td_gptq.h"
@@ -191,6 +192,7 @@ static int run_command_line(int argc, char **argv)
 int main(int argc, char **argv)
 {
     td_streams_begin();
+    td_memory_begin();
     td_log_program("demo-server");
     return td_streams_end(run_command_line(argc, argv));
 }
