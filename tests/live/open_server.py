@@ -1,12 +1,14 @@
 """open_server.py - is a server that carries the tap for its whole life as good as one without it?
 
 usage: open_server.py answers PORT FILE           ask the probes one by one, and write their answers
-       open_server.py watch PORT FILE MINUTES PID RECORD WORK [OPTION of record]...
+       open_server.py watch PORT PID OTHER_PORT OTHER_PID FILE MINUTES RECORD WORK [OPTION of record]...
 watch: clients with changing load, while record arms and disarms the tap every few seconds and is
-killed every third time. After each recording, with nothing else in flight, the probes are asked one
-by one: the answers must be those of FILE, which a server without the tap gave. PID is the server's
-process; memory is that of it and its children, also of the GPU where nvidia-smi tells it. Fails unless
-all answers are equal, and the memory of the last fifth is at most 2 % or 16 MiB above that of the second.
+killed every third time. OTHER is a server without the tap, which gets the same load. After each
+recording, with nothing else in flight, the probes are asked one by one: the answers must be those of
+FILE, which a server without the tap gave. PID and OTHER_PID are the servers' processes; memory is that
+of each process and its children, on the GPU where nvidia-smi tells it. Each minute the summary so far
+is written to WORK/open.so-far. Fails unless all answers are equal, and the memory of the last fifth is
+at most 2 % or 16 MiB above that of the second, beside what the other server's grew.
 SPDX-License-Identifier: Apache-2.0
 """
 import collections
@@ -57,20 +59,25 @@ def family(pid):
     return out
 
 
-def memory(pid):
-    """KiB of the server's processes; MiB of the GPU, or 0."""
-    kib = 0
-    for p in family(pid):
-        try:
-            kib += sum(int(line.split()[1]) for line in open(f"/proc/{p}/status") if line.startswith(("RssAnon:", "RssShmem:")))
-        except OSError:
-            pass
+def gpu_memory():
+    """MiB of the GPU by process; {}: nvidia-smi does not tell."""
     try:
         rows = subprocess.run(["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"], capture_output=True, text=True).stdout.split("\n")
-        mib = sum(int(row.split(",")[1]) for row in rows if row and int(row.split(",")[0]) in family(pid))
+        return {int(row.split(",")[0]): int(row.split(",")[1]) for row in rows if row}
     except (OSError, IndexError, ValueError):
-        mib = 0
-    return kib, mib
+        return {}
+
+
+def memory(pid):
+    """Of each of the server's processes: its name, KiB, MiB of the GPU."""
+    gpu, out = gpu_memory(), {}
+    for p in family(pid):
+        try:
+            kib = sum(int(line.split()[1]) for line in open(f"/proc/{p}/status") if line.startswith(("RssAnon:", "RssShmem:")))
+            out[p] = (open(f"/proc/{p}/comm").read().strip(), kib, gpu.get(p, 0))
+        except OSError:
+            pass
+    return out
 
 
 def load(port, until, seed, count):
@@ -100,47 +107,96 @@ def arm(record, port, work, i, options, rng, count):
         said, rc = child.communicate()[1], child.returncode
         count["recorded" if rc == 0 else f"record ended with {rc}"] += 1
         if rc:
-            print(f"  record ended with {rc}: {said.strip().splitlines()[-1:]}", flush=True)
+            print(f"  record ended with {rc}, {command[command.index('--gemms') + 1]}:\n" + "".join(f"    {line}\n" for line in said.strip().splitlines()), flush=True)
     shutil.rmtree(out, ignore_errors=True)
 
 
-def watch(port, reference, minutes, pid, record, work, options):
-    rng, count, seen = random.Random(1), collections.Counter(), []
+def as_record_asks(port):
+    """What record asks of the server that it records."""
+    for prompt in 3 * PROBES[:3]:
+        ask(port, prompt, 16)
+
+
+Server = collections.namedtuple("Server", "name port pid")
+
+
+class Watch:
+    """What was seen: a row a recording."""
+
+    def __init__(self, servers):
+        self.servers, self.rows, self.count = servers, [], collections.Counter()
+
+    def add(self, minute, paces):
+        self.rows.append((minute, paces, [memory(s.pid) for s in self.servers]))
+
+    def sums(self, row):
+        """Of each server: seconds of a token, KiB, MiB of the GPU."""
+        return [(pace, sum(m[1] for m in mem.values()), sum(m[2] for m in mem.values())) for pace, mem in zip(row[1], row[2])]
+
+    def fifths(self):
+        """The medians of the second and of the last fifth: [server][figure]."""
+        fifth = max(1, len(self.rows) // 5)
+        early, late = self.rows[fifth:2 * fifth] or self.rows, self.rows[-fifth:]
+        return [[[statistics.median(self.sums(r)[i][k] for r in rows) for k in range(3)] for i in range(len(self.servers))] for rows in (early, late)]
+
+    def is_flat(self):
+        early, late = self.fifths()
+        return all(late[0][k] <= max(1.02 * early[0][k], early[0][k] + 16 * mib) + max(0, late[1][k] - early[1][k]) for k, mib in ((1, 1024), (2, 1)))
+
+    def text(self):
+        early, late = self.fifths()
+        out = [f"  {len(self.rows)} arms in {self.rows[-1][0]:.1f} min: {dict(self.count)}"]
+        for name, k, unit, scale in (("a token of the probes", 0, "ms", 1000), ("memory of the server", 1, "MiB", 1 / 1024), ("memory of the GPU", 2, "MiB", 1)):
+            each = (f"{s.name} {early[i][k] * scale:.2f} {unit} in the second fifth, {late[i][k] * scale:.2f} in the last" for i, s in enumerate(self.servers))
+            out.append(f"  {name}: " + "; ".join(each))
+        for i, s in enumerate(self.servers):
+            for when, row in (("begin", self.rows[0]), ("middle", self.rows[len(self.rows) // 2]), ("end", self.rows[-1])):
+                each = (f"{name} {kib / 1024:.1f} + {mib} MiB" for name, kib, mib in row[2][i].values())
+                out.append(f"  {s.name}, {when} ({row[0]:.1f} min), memory + the GPU's, by process: " + "; ".join(each))
+        return "\n".join(out)
+
+
+def watch(tapped, other, reference, minutes, record, work, options):
+    rng, w = random.Random(1), Watch([tapped, other])
     with open(f"{work}/open-suite.jsonl", "w") as f:
         f.writelines(json.dumps({"id": f"p{i}", "prompt": p}) + "\n" for i, p in enumerate(PROBES[:3]))
-    probe(port)                                        # warm up
-    start = time.monotonic()
+    for s in w.servers:
+        probe(s.port)                                  # warm up
+    start = said = time.monotonic()
     i = 0
     while time.monotonic() < start + 60 * minutes:
         until = time.monotonic() + rng.uniform(1, 6)
-        clients = [threading.Thread(target=load, args=(port, until, rng.random(), count)) for _ in range(rng.choice([0, 1, 3, 8, 12]))]
+        clients = []
+        for seed in [rng.random() for _ in range(rng.choice([0, 1, 3, 8, 12]))]:
+            clients += [threading.Thread(target=load, args=(s.port, until, seed, w.count)) for s in w.servers]
+        clients.append(threading.Thread(target=as_record_asks, args=(other.port,)))
         for c in clients:
             c.start()
-        arm(record, port, work, i, options, rng, count)
+        arm(record, tapped.port, work, i, options, rng, w.count)
         for c in clients:
             c.join()
-        answers, pace = probe(port)
-        wrong = sum(a != b for a, b in zip(answers, reference))
-        count["probes"] += len(answers)
-        count["other answers"] += wrong
-        seen.append((time.monotonic() - start, pace, *memory(pid)))
+        answers, pace = probe(tapped.port)
+        _, other_pace = probe(other.port)
+        w.count["probes"] += len(answers)
+        w.count["other answers"] += sum(a != b for a, b in zip(answers, reference))
+        w.add((time.monotonic() - start) / 60, (pace, other_pace))
         i += 1
-    fifth = max(1, len(seen) // 5)
-    early, late = seen[fifth:2 * fifth] or seen, seen[-fifth:]
-    of = lambda rows, k: statistics.median(row[k] for row in rows)
-    print(f"  {i} arms in {seen[-1][0] / 60:.1f} min:", dict(count))
-    for name, k, unit, scale in (("a token of the probes", 1, "ms", 1000), ("memory of the server", 2, "MiB", 1 / 1024), ("memory of the GPU", 3, "MiB", 1)):
-        print(f"  {name}: {of(early, k) * scale:.2f} {unit} in the second fifth, {of(late, k) * scale:.2f} in the last")
-    flat = all(of(late, k) <= max(1.02 * of(early, k), of(early, k) + 16 * mib) for k, mib in ((2, 1024), (3, 1)))
-    right = flat and count["probes"] and not count["other answers"] and not count["failed"] and count["killed"] and count["recorded"]
+        if time.monotonic() > said + 60:
+            said = time.monotonic()
+            with open(f"{work}/open.so-far", "w") as f:
+                f.write(w.text() + "\n")
+    print(w.text())
+    count = w.count
+    right = w.is_flat() and count["probes"] and not count["other answers"] and not count["failed"] and count["killed"] and count["recorded"]
     print("the server is as one without the tap" if right else "WRONG: see above")
     return not right
 
 
 if __name__ == "__main__":
-    what, port, path = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+    what, port = sys.argv[1], int(sys.argv[2])
     ask.model = model_of(port)
     if what == "answers":
-        json.dump(probe(port)[0], open(path, "w"))
+        json.dump(probe(port)[0], open(sys.argv[3], "w"))
     else:
-        sys.exit(watch(port, json.load(open(path)), float(sys.argv[4]), int(sys.argv[5]), sys.argv[6], sys.argv[7], sys.argv[8:]))
+        sys.exit(watch(Server("with the tap", port, int(sys.argv[3])), Server("without", int(sys.argv[4]), int(sys.argv[5])), json.load(open(sys.argv[6])),
+                       float(sys.argv[7]), sys.argv[8], sys.argv[9], sys.argv[10:]))

@@ -27,7 +27,9 @@
 #             Machete, Marlin, a model that is not quantised; a server without the tap
 #             answers the same
 #   open      after model: MINUTES=30 of an open server at vLLM's defaults with changing load, arms,
-#             disarms and kills of the recorder: answers, memory and speed stay
+#             disarms and kills of the recorder, beside one without the tap (on port TD_GPU_PORT + 1) with
+#             the same load: answers, memory and speed stay
+#   open-start, open-wait  the same, detached; then show how far it is, after WAIT=0 seconds at most
 #   gpu-time  vLLM's default: the share of kernels in the GPU's time, by record's window; in one server,
 #             whose answers and speed must be those of before
 #   nodes     after model: cost of the copies in graphs, between two servers (ROUNDS pairs; SAME=1:
@@ -81,7 +83,7 @@
 #   cost      after model: the cost of the tap, its modes switched inside one server (bench/tap);
 #             six minutes at a time until all ROUNDS (120) are there
 #   twin-cost the same at vLLM's defaults, with twins of its CUDA graphs: a small model, and the sizes of
-#             one of 8B (LAYERS=8; BENCH_SECONDS=240 for each)
+#             one of 8B (LAYERS=8; BENCH_SECONDS=240 for each; MODES as for bench/tap/run.sh)
 #   start     what the sleeping tap adds to a server's start, and takes of the GPU: an 8B model's sizes
 #             (LAYERS=8), PAIRS=3 starts without and with it (EAGER=: at vLLM's defaults)
 # Environment: PYTHON, an interpreter that can import vllm (default python3); TD_GPU_PORT (default

@@ -46,7 +46,7 @@ stage_twin-cost() {
         fi || { wrong "twin-cost: no model"; return; }
         say "twin-cost: $model"
         GRAPHS=1 BACKEND=auto PYTHON=$PYTHON MODEL=$WORK/model-$model BIN=$BIN LIB=$LIB STREAMS=1 BENCH_SECONDS=$seconds \
-            BENCH_KEEP=${BENCH_KEEP:-$WORK/twin-cost}/$model MODES="asleep again,sample,everything" \
+            BENCH_KEEP=${BENCH_KEEP:-$WORK/twin-cost}/$model MODES="${MODES:-asleep again,sample,everything}" \
             bash "$ROOT/bench/tap/run.sh" vllm_gpu "${ROUNDS:-120}" 2>&1 | tee -a "$WORK/table.txt"
     done
 }

@@ -42,17 +42,49 @@ stage_ledger-default() {
     truth ledger-default-torch torch "$WORK/ledger-default.out" "$WORK/model4"
 }
 
-# MINUTES of an open server at vLLM's defaults, with changing load, arms and kills of the recorder. Its
-# answers are those of a server without the tap.
+# MINUTES of an open server at vLLM's defaults, with changing load, arms and kills of the recorder, and
+# beside it, on the same GPU, one without the tap with the same load. The answers are those of the
+# latter, and so is the growth of memory.
 stage_open() {
     need model4 model || return
-    serve open-untapped model4 || { end_server; return; }
-    "$PYTHON" "$HERE/open_server.py" answers "$PORT" "$WORK/open.json" || wrong "open: no answers"
+    local other=$((PORT + 1)) other_server
+    PORT=$other serve open-untapped model4 || { end_server; return; }
+    other_server=$server
+    "$PYTHON" "$HERE/open_server.py" answers "$other" "$WORK/open.json" || wrong "open: no answers"
+    if TAP=1 serve open model4; then
+        "$PYTHON" "$HERE/open_server.py" watch "$PORT" "$server" "$other" "$other_server" "$WORK/open.json" "${MINUTES:-30}" "$BIN/record" "$WORK" \
+            --checkpoint "$WORK/model4" 2>&1 | tee -a "$WORK/table.txt"
+        [ "${PIPESTATUS[0]}" = 0 ] || wrong open
+    fi
     end_server
-    TAP=1 serve open model4 || { end_server; return; }
-    "$PYTHON" "$HERE/open_server.py" watch "$PORT" "$WORK/open.json" "${MINUTES:-30}" "$server" "$BIN/record" "$WORK" --checkpoint "$WORK/model4" 2>&1 | tee -a "$WORK/table.txt"
-    [ "${PIPESTATUS[0]}" = 0 ] || wrong open
+    server=$other_server
     end_server
+}
+
+# The same, detached: where a command has a limit of minutes, and what it leaves running has none. It runs from a
+# copy, for the tree may be replaced meanwhile.
+stage_open-start() {
+    need model4 model || return
+    rm -rf "${WORK:?}"/open-tree "$WORK"/open.{log,rc,so-far}
+    mkdir -p "$WORK/open-tree/tests"
+    cp -r "$BIN" "$WORK/open-tree/bin" && cp -r "$LIB" "$WORK/open-tree/lib" && cp -r "$HERE" "$WORK/open-tree/tests/live" || { wrong "open-start: no copy"; return; }
+    # shellcheck disable=SC2016 # $0 and $1 are those of the new shell
+    BIN=$WORK/open-tree/bin LIB=$WORK/open-tree/lib setsid bash -c 'bash "$0" open >"$1/open.log" 2>&1 </dev/null; echo $? >"$1/open.rc"' \
+        "$WORK/open-tree/tests/live/vllm_gpu.sh" "$WORK" >/dev/null 2>&1 </dev/null &
+    say "open-start: MINUTES=${MINUTES:-30} begin; see stage open-wait"
+}
+
+# Show how far it is, after WAIT seconds at most (0: at once).
+stage_open-wait() {
+    local until=$((SECONDS + ${WAIT:-0}))
+    while [ ! -e "$WORK/open.rc" ] && [ $SECONDS -lt $until ]; do sleep 2; done
+    if [ -e "$WORK/open.rc" ]; then
+        cat "$WORK/open.log"
+        [ "$(cat "$WORK/open.rc")" = 0 ] || wrong "open: exit $(cat "$WORK/open.rc")"
+    else
+        cat "$WORK/open.log" "$WORK/open.so-far" 2>/dev/null
+        say "open: not over yet"
+    fi
 }
 
 # The share of kernels in the GPU's time, at vLLM's defaults, in one server: a recording without the
