@@ -164,14 +164,15 @@ bool td_op_varies_newly(const struct td_judged_op *op, const struct td_judged_gr
            steady_beside(td_op_baseline(op)) && group->runs.old_odd == 0;
 }
 
-/* How far apart two right runs may lie: twice as far as a right run is off, which is one rounding where sums are kept
- * in float32; RUNS_SHARE of the floor leaves a quarter more. A rougher baseline has its own limit. */
+/* How far apart two right runs may lie: twice as far as a right run may be off. That is one rounding where sums are kept
+ * in float32 (RUNS_SHARE of the floor leaves a quarter more), and the limit of declared sums in halves. A rougher
+ * baseline has its own limit. */
 static double runs_limit(const struct td_judged_op *op, const struct td_op_error *base, const struct td_judged_group *group,
                          const struct td_policy *policy, double floor)
 {
     if (!base || !(group->old_score <= floor / 2))
         return op->limit;
-    return fmax(fmax(RUNS_SHARE * floor, base->spread), isnan(group->halves_score) ? 0 : policy->factor * group->halves_score);
+    return fmax(fmax(RUNS_SHARE * floor, base->spread), isnan(group->halves_score) ? 0 : 2 * policy->factor * group->halves_score);
 }
 
 /* Right runs may differ, for sums can be added in any order. A run that lost an update, or read what another thread

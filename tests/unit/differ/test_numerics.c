@@ -244,6 +244,9 @@ static void test_declared_halves_raise_the_limits(void **state)
     assert_int_equal(one("ok", REC, NULL, HALVES("1", 120, 5), NULL), TD_PASS);
     assert_int_equal(one("ok", REC, NULL, HALVES("1", 153, 5), "element limit 152"), TD_REGRESSED);
     assert_int_equal(one("ok", REC, NULL, HALVES("1", 120, 8), "row 0: rms error 8, rms limit 7.2"), TD_REGRESSED);
+    /* two right runs, each within the limit of 152, lie up to twice as far apart */
+    assert_int_equal(one("ok", REC, error_json(1, 1, 3, 0, NULL), APART("300", "30"), NULL), TD_PASS);
+    assert_int_equal(one("ok", REC, error_json(1, 1, 3, 0, NULL), APART("305", "30"), "explain 304"), TD_REGRESSED);
     /* a baseline build that declares them is not bad beside the recorded output either; one that does not is */
     assert_int_equal(one("ok", REC, HALVES("1", 41, 2), REC, NULL), TD_INCONCLUSIVE);
     halves_side = "baseline";
