@@ -1,7 +1,7 @@
 # Tapedeck: `make help` lists the targets; docs/architecture.md explains how the tree is put together.
 # SPDX-License-Identifier: Apache-2.0
 
-# ---- options: CC=gcc|clang  CXX=...  SAN=address,undefined  V=1  O=dir  CUDA=auto|0|1  HIP=auto|0|1  PCAP=auto|0|1 --------
+# ---- options: CC=gcc|clang  CXX=...  SAN=address,undefined  V=1  O=dir  CUDA=auto|0|1  HIP=auto|0|1  PCAP=auto|0|1  ZLIB=auto|0|1  BROTLI=auto|0|1 --------
 VERSION := 0.1.0
 CC      ?= cc
 ifeq ($(origin CC),default)
@@ -30,15 +30,22 @@ say      = $(if $(quiet),,@printf '  %-5s %s\n' '$(1)' '$(2)')
 CUDA ?= auto
 HIP  ?= auto
 PCAP ?= auto
+ZLIB ?= auto
+BROTLI ?= auto
 # Asked for with 1, what is not there is an error, never a silent skip.
 has = $(if $(filter 0,$($(1))),,$(shell command -v $(2) 2>/dev/null))
 HAVE_NVCC  := $(call has,CUDA,$(NVCC))
 HAVE_HIPCC := $(call has,HIP,$(HIPCC))
-HAVE_PCAP  := $(if $(filter 0,$(PCAP)),,$(shell echo '\#include <pcap/pcap.h>' | $(CC) -E - >/dev/null 2>&1 && echo 1))
+has_header = $(if $(filter 0,$($(1))),,$(shell echo '\#include <$(2)>' | $(CC) -E - >/dev/null 2>&1 && echo 1))
+HAVE_PCAP   := $(call has_header,PCAP,pcap/pcap.h)
+HAVE_ZLIB   := $(call has_header,ZLIB,zlib.h)
+HAVE_BROTLI := $(call has_header,BROTLI,brotli/decode.h)
 $(if $(filter 1,$(PCAP)),$(if $(HAVE_PCAP),,$(error PCAP=1: there is no pcap/pcap.h; apt-get install libpcap-dev)))
+$(if $(filter 1,$(ZLIB)),$(if $(HAVE_ZLIB),,$(error ZLIB=1: there is no zlib.h; apt-get install zlib1g-dev)))
+$(if $(filter 1,$(BROTLI)),$(if $(HAVE_BROTLI),,$(error BROTLI=1: there is no brotli/decode.h; apt-get install libbrotli-dev)))
 $(if $(filter 1,$(CUDA)),$(if $(HAVE_NVCC),,$(error CUDA=1: there is no $(NVCC); install the CUDA toolkit, or name its nvcc: NVCC=/path/nvcc)))
 $(if $(filter 1,$(HIP)),$(if $(HAVE_HIPCC),,$(error HIP=1: there is no $(HIPCC); apt-get install hipcc, or name it: HIPCC=/path/hipcc)))
-FEATURES := zstd on, curl on, san $(if $(SAN),$(SAN),OFF), cuda $(if $(HAVE_NVCC),on,OFF), hip $(if $(HAVE_HIPCC),on,OFF), pcap $(if $(HAVE_PCAP),on,OFF)
+FEATURES := zstd on, curl on, san $(if $(SAN),$(SAN),OFF), cuda $(if $(HAVE_NVCC),on,OFF), hip $(if $(HAVE_HIPCC),on,OFF), pcap $(if $(HAVE_PCAP),on,OFF), zlib $(if $(HAVE_ZLIB),on,OFF), brotli $(if $(HAVE_BROTLI),on,OFF)
 
 CPPFLAGS += -I. -D_GNU_SOURCE -DTD_VERSION='"$(VERSION)"' -DTD_FEATURES='"$(FEATURES)"'
 CFLAGS   ?= -O2 -g
@@ -46,7 +53,7 @@ WARN     := -Wall -Wextra -Wstrict-prototypes -Wmissing-prototypes -Wshadow -Wvl
 TD_CFLAGS := -std=c17 -fPIC -pthread -ffp-contract=off -fno-strict-aliasing $(WARN) $(if $(findstring fuzzer,$(SAN)),-DTD_LIBFUZZER) \
              $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
 TD_LDFLAGS := -pthread -Wl,--as-needed $(if $(SAN),-fsanitize=$(SAN))
-LDLIBS   := -lcurl -lzstd -lcjson -lxxhash -llz4 $(if $(HAVE_PCAP),-lpcap) -lm -ldl
+LDLIBS   := -lcurl -lzstd -lcjson -lxxhash -llz4 $(if $(HAVE_PCAP),-lpcap) $(if $(HAVE_ZLIB),-lz) $(if $(HAVE_BROTLI),-lbrotlidec) -lm -ldl
 
 # ---- what is built from what: a folder is a library or a program; adding a file to a folder is enough --------------
 LIB_DIRS  := common report format wire wire/capture model model/identify
@@ -85,7 +92,7 @@ HAVE_LIBS := $(if $(TDK_SRCS),$(LIB)/libtdkernels.so) $(if $(TAP_SRCS),$(LIB)/li
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@echo '  options: CC=gcc|clang SAN=address,undefined V=1 O=dir CUDA=auto|0|1 HIP=auto|0|1 PCAP=auto|0|1 PREFIX=/usr/local'
+	@echo '  options: CC=gcc|clang SAN=address,undefined V=1 O=dir CUDA=auto|0|1 HIP=auto|0|1 PCAP=auto|0|1 ZLIB=auto|0|1 BROTLI=auto|0|1 PREFIX=/usr/local'
 
 all: config $(addprefix $(BIN)/,$(HAVE_PROGRAMS)) $(HAVE_LIBS) $(GPU_LIBS) ## build every program into bin/ and every library into lib/
 
@@ -101,6 +108,7 @@ clean: ## remove what was built
 ISA = $(if $(findstring recorder/tap/,$(1)),-fexceptions) $(if $(findstring _ref.c,$(1))$(findstring judge_slices.c,$(1))$(findstring judge_row.c,$(1)),-O3) $(if $(findstring product_ref.c,$(1)),-ffp-contract=fast) $(if $(findstring _avx2,$(1)),-mavx2 -mfma -mf16c)$(if $(findstring _avx512,$(1)),-mavx512f -mavx512bw -mavx512vl -mavx2 -mfma -mf16c)
 
 $(O)/wire/capture/packets.o: CPPFLAGS += $(if $(HAVE_PCAP),-DTD_HAVE_PCAP)
+$(O)/wire/uncompress.o: CPPFLAGS += $(if $(HAVE_ZLIB),-DTD_HAVE_ZLIB) $(if $(HAVE_BROTLI),-DTD_HAVE_BROTLI)
 $(O)/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
@@ -173,7 +181,7 @@ $(LIB)/td_kernels.simt.so: $(call simt_obj,$(CU_SRCS)) $(SIMT_SO_OBJS)
 -include demo/bugs/bugs.mk
 
 # ---- dependencies --------------------------------------------------------------------------------------------------
-DEB := gcc g++ make pkg-config libc6-dev libcurl4-openssl-dev libzstd-dev libcjson-dev libxxhash-dev liblz4-dev libmicrohttpd-dev libpcap-dev \
+DEB := gcc g++ make pkg-config libc6-dev libcurl4-openssl-dev libzstd-dev libcjson-dev libxxhash-dev liblz4-dev libmicrohttpd-dev libpcap-dev zlib1g-dev libbrotli-dev \
        libcmocka-dev python3 python3-venv python3-numpy python3-zstandard python3-xxhash zstd wamerican clang ca-certificates \
        cmark-gfm python3-jsonschema
 # The GPU kernels for AMD and what their tests compare with: 66 MB. HIP=0 leaves them out; `make check` then names what it skips.

@@ -142,10 +142,10 @@ static void begin_body(struct td_redact_http *h, struct td_redact_stream *s,
     d->state = TD_RS_START;
     if (none)
         return;
-    if (!has_body_rules(h))
-        d->body = TD_RB_PASS;
-    else if (d->encoded || d->status == 101)
+    if (d->encoded || (has_body_rules(h) && d->status == 101)) /* compressed: it cannot be searched */
         d->body = TD_RB_WIPE;
+    else if (!has_body_rules(h))
+        d->body = TD_RB_PASS;
     else
         d->body = d->sse ? TD_RB_LINES : TD_RB_COMPLETE;
     d->n_chunk = 0;

@@ -80,7 +80,9 @@ static void note_header(struct td_redact_side *d, const char *p, size_t name, co
     } else if (name_is(p, name, "Transfer-Encoding")) {
         d->chunked = d->chunked || has_token(value, n, "chunked");
     } else if (name_is(p, name, "Content-Encoding")) {
-        d->encoded = d->encoded || !has_token(value, n, "identity");
+        while (n && (value[n - 1] == ' ' || value[n - 1] == '\t'))
+            n--;
+        d->encoded = d->encoded || !name_is(value, n, "identity");
     } else if (name_is(p, name, "Content-Type")) {
         d->sse = has_token(value, n, "text/event-stream") || has_token(value, n, "ndjson") || has_token(value, n, "jsonl");
     }

@@ -13,7 +13,10 @@
 #include "wire/capture/packets.h"
 
 #define A_SECRET "X-Api-Key" /* the name of a header that is one, for what is none */
-#define CODING "Transfer-Encoding"
+#define FRAMING "Transfer-Encoding"
+#define CODING "Content-Encoding"
+
+struct body { bool chunked, compressed; }; /* of a request, as its headers have it */
 
 struct td_captured_keys {
     struct td_redactor *redactor; /* knows which headers are secret */
@@ -98,7 +101,7 @@ static int learn_query(struct td_captured_keys *k, const char *line, size_t n, s
 }
 
 /* A header with its folded lines in one. */
-static int learn_header(struct td_captured_keys *k, struct td_buf *header, bool *chunked, struct td_error *err)
+static int learn_header(struct td_captured_keys *k, struct td_buf *header, struct body *body, struct td_error *err)
 {
     const char *text = td_buf_str(header), *value = memchr(text, ':', header->len);
     size_t name = value ? (size_t)(value++ - text) : 0, n = header->len;
@@ -109,15 +112,17 @@ static int learn_header(struct td_captured_keys *k, struct td_buf *header, bool 
         name--;
     if (!name)
         return TD_OK;
+    if (name == strlen(FRAMING) && !strncasecmp(text, FRAMING, name))
+        body->chunked = body->chunked || strcasestr(value, "chunked");
     if (name == strlen(CODING) && !strncasecmp(text, CODING, name))
-        *chunked = *chunked || strcasestr(value, "chunked");
+        body->compressed = body->compressed || strcasecmp(value + strspn(value, " \t"), "identity");
     if (!td_redactor_is_secret_header(k->redactor, text, name))
         return TD_OK;
     return learn(k, text, name, value, n > (size_t)(value - text) ? n - (size_t)(value - text) : 0, err);
 }
 
 /* Headers, or trailers, up to the empty line behind them. TD_ETRUNCATED: there is none. */
-static int learn_headers(struct td_captured_keys *k, const char **at, const char *end, bool *chunked, struct td_error *err)
+static int learn_headers(struct td_captured_keys *k, const char **at, const char *end, struct body *of, struct td_error *err)
 {
     struct td_buf header = TD_BUF_INIT(TD_CONVERSATION_MAX_REQUEST);
     const char *line;
@@ -129,7 +134,7 @@ static int learn_headers(struct td_captured_keys *k, const char **at, const char
         more = next_line(at, end, &line, &n);
         folded = more && n && (*line == ' ' || *line == '\t');
         if (!folded) {
-            rc = learn_header(k, &header, chunked, err);
+            rc = learn_header(k, &header, of, err);
             td_buf_clear(&header);
         }
         if (more && td_buf_add(&header, line, n) && !rc)
@@ -165,17 +170,19 @@ static int skip_chunks(const char **at, const char *end)
 int td_captured_keys_learn(struct td_captured_keys *k, const char *request, size_t n, struct td_error *err)
 {
     const char *at = request, *end = request + n, *line;
-    bool chunked = false;
+    struct body body = {false, false};
     int rc;
 
     if (!next_line(&at, end, &line, &n))
         return TD_ETRUNCATED;
     rc = learn_query(k, line, n, err);
     if (!rc)
-        rc = learn_headers(k, &at, end, &chunked, err);
-    if (!rc && chunked)
+        rc = learn_headers(k, &at, end, &body, err);
+    if (!rc && body.chunked)
         rc = skip_chunks(&at, end);
-    return rc || !chunked ? rc : learn_headers(k, &at, end, &chunked, err);
+    if (!rc && body.chunked)
+        rc = learn_headers(k, &at, end, &body, err);
+    return rc || !body.compressed ? rc : TD_EUNSUPPORTED;
 }
 
 /* ---- a file ---------------------------------------------------------------------------------- */
@@ -187,7 +194,7 @@ static bool learn_only(void *arg, const char *method, const char *path, const ch
     const int rc = k->failed ? TD_OK : td_captured_keys_learn(k, whole, n, NULL);
 
     (void)method, (void)path, (void)body, (void)name;
-    if (rc && rc != TD_ETRUNCATED)
+    if (rc && rc != TD_ETRUNCATED && rc != TD_EUNSUPPORTED)
         k->failed = rc;
     return false;
 }

@@ -17,7 +17,8 @@ struct td_captured_keys;
 int td_captured_keys_new(const struct td_redaction *rules, struct td_captured_keys **out, struct td_error *err);
 void td_captured_keys_free(struct td_captured_keys *k);
 /* Learn the secrets of a request of n bytes, with a NUL behind them. TD_ETRUNCATED: its head, or the trailers
- * behind its chunks, are not there as a whole, so one of them may not be. TD_ELIMIT, TD_ENOMEM: not all of them
+ * behind its chunks, are not there as a whole, so one of them may not be. TD_EUNSUPPORTED: its body is compressed,
+ * and what it asks is not known; its keys were learned. TD_ELIMIT, TD_ENOMEM: not all of them
  * could be kept, so what is written from here on may show one. */
 int td_captured_keys_learn(struct td_captured_keys *k, const char *request, size_t n, struct td_error *err);
 /* Learn those of a whole file of packets, before anything of it is recorded: a key may come back in the answer

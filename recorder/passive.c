@@ -83,7 +83,8 @@ static bool learn_keys(struct passive *p, const char *whole, size_t n)
     const int rc = p->keys_failed ? TD_OK : td_captured_keys_learn(p->keys, whole, n, NULL);
 
     p->left.no_head += rc == TD_ETRUNCATED;
-    if (rc && rc != TD_ETRUNCATED)
+    p->left.compressed += rc == TD_EUNSUPPORTED;
+    if (rc && rc != TD_ETRUNCATED && rc != TD_EUNSUPPORTED)
         p->keys_failed = rc;
     p->left.keys += p->keys_failed != TD_OK;
     return !rc && !p->keys_failed;

@@ -38,13 +38,20 @@ void td_passive_ledger_write(struct td_writer *w, const struct td_capture_counts
         {"capture.bytes.undecided", 0, c->undecided_bytes},
         {"capture.bytes.skipped", 0, c->http.bytes_skipped},
         {"capture.requests", c->http.requests, 0},
-        {"capture.requests.other", c->http.other_requests - left->beyond_max - left->over_limit - left->no_head - left->keys, c->http.bytes_other},
+        {"capture.requests.other", c->http.other_requests - left->beyond_max - left->over_limit - left->no_head - left->compressed - left->keys, c->http.bytes_other},
         {"capture.requests.left_out", left->beyond_max, 0},
         {"capture.requests.over_limit", left->over_limit, 0},
         {"capture.requests.no_head", left->no_head, 0},
+        {"capture.requests.compressed", left->compressed, 0},
         {"capture.requests.keys", left->keys, 0},
         {"capture.exchanges", c->http.exchanges, c->http.bytes_kept},
         {"capture.exchanges.not_whole", c->http.not_whole, 0},
+        {"capture.answers.uncompressed", c->answers.uncompressed, c->answers.bytes_uncompressed},
+        {"capture.answers.replaced", 0, c->answers.bytes_replaced},
+        {"capture.answers.too_large", c->answers.too_large, 0},
+        {"capture.answers.no_memory", c->answers.no_memory, 0},
+        {"capture.answers.unknown_coding", c->answers.unknown, 0},
+        {"capture.answers.damaged", c->answers.damaged, 0},
     };
     size_t i;
 
@@ -85,6 +92,15 @@ void td_passive_ledger_print(const struct td_capture_counts *c, const struct td_
         fprintf(to, "         %lld request%s left out: their headers, or trailers, are not in the capture as a whole, or longer than 64 KiB, "
                 "and keys may stand there\n",
                 (long long)left->no_head, td_plural(left->no_head));
+    if (left->compressed)
+        fprintf(to, "         %lld request%s left out: the client compressed %s\n", (long long)left->compressed,
+                td_plural(left->compressed), left->compressed == 1 ? "its body" : "their bodies");
+    if (c->answers.too_large)
+        fprintf(to, "         %lld compressed answer%s for more than is read: kept as far as that goes\n",
+                (long long)c->answers.too_large, c->answers.too_large == 1 ? " stands" : "s stand");
+    if (c->answers.unknown)
+        fprintf(to, "         %lld answer%s compressed in a way that is not read\n", (long long)c->answers.unknown,
+                c->answers.unknown == 1 ? " is" : "s are");
 }
 
 /* There were requests, and none of them was kept. */
@@ -93,6 +109,9 @@ static int explain_requests(const struct td_conversation_counts *h, const struct
     if (left->no_head == h->other_requests)
         return td_fail(err, TD_EPROTO, "of %lld request%s headers, or trailers, are not in the capture as a whole (tcpdump -s 0), or longer than 64 KiB, "
                        "and keys may stand there",
+                       (long long)h->other_requests, td_plural(h->other_requests));
+    if (left->compressed == h->other_requests)
+        return td_fail(err, TD_EPROTO, "of %lld request%s the client compressed the body: what it asks is not known",
                        (long long)h->other_requests, td_plural(h->other_requests));
     if (only_path)
         return td_fail(err, TD_EPROTO, "none of %lld requests is of a path that --only-path names", (long long)h->other_requests);

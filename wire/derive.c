@@ -26,7 +26,7 @@ enum body_mode { BODY_UNDECIDED, BODY_SSE, BODY_PLAIN };
 struct stream {
     uint32_t number;
     struct stream *next;       /* another open one of the same slot */
-    cJSON *open, *close;       /* the notes, or NULL */
+    cJSON *open, *close, *uncompressed; /* the notes, or NULL */
     struct td_http request, response;
     struct td_buf request_body, body;
     struct td_sse sse;
@@ -144,6 +144,7 @@ static void stream_free(struct stream *s)
         return;
     cJSON_Delete(s->open);
     cJSON_Delete(s->close);
+    cJSON_Delete(s->uncompressed);
     td_http_release(&s->request);
     td_http_release(&s->response);
     td_buf_release(&s->request_body);
@@ -198,7 +199,7 @@ static void read_complete_body(struct stream *s, bool complete)
     } else if (s->body.failed) {
         td_answer_fail(a, "parse", "the answer is longer than %lld MiB and not streamed",
                        (long long)TD_HTTP_MAX_WHOLE >> 20);
-    } else if (*s->response.encoding && strcasecmp(s->response.encoding, "identity")) {
+    } else if (complete && *s->response.encoding && strcasecmp(s->response.encoding, "identity")) {
         td_answer_fail(a, "parse", "the answer is compressed (%s), which was not asked for", s->response.encoding);
     } else if (complete && s->mode != BODY_SSE) {
         td_answer_read(a, td_buf_str(&s->body), s->body.len, s->t_last, false);
@@ -316,7 +317,8 @@ static void add_extra_i64(cJSON *extra, const char *key, int64_t v)
 static cJSON *make_extra(const struct stream *s, bool ok)
 {
     const cJSON *o = td_json_get(s->open, "open"), *group = td_json_get(o, "group"),
-                *role = td_json_get(o, "role"), *due = td_json_get(o, "due_ns");
+                *role = td_json_get(o, "role"), *due = td_json_get(o, "due_ns"),
+                *uncompressed = td_json_get(s->uncompressed, "uncompressed");
     const struct td_answer *a = &s->answer;
     cJSON *extra = cJSON_CreateObject();
 
@@ -330,6 +332,8 @@ static cJSON *make_extra(const struct stream *s, bool ok)
         cJSON_AddItemToObject(extra, "role", cJSON_Duplicate(role, true));
     if (due)
         cJSON_AddItemToObject(extra, "due_ns", cJSON_Duplicate(due, true));
+    if (uncompressed)
+        cJSON_AddItemToObject(extra, "uncompressed", cJSON_Duplicate(uncompressed, true));
     add_extra_i64(extra, "other_choices", a->other_choices);
     add_extra_i64(extra, "bad_events", a->bad_events);
     add_extra_i64(extra, "late_events", a->late_events);
@@ -450,6 +454,8 @@ static int feed_note(struct td_deriver *d, struct stream *s, const struct td_wir
     } else if (td_json_get(note, "close")) {
         s->close = note;
         return finish_stream(d, s, err);
+    } else if (cJSON_IsString(td_json_get(note, "uncompressed")) && !s->uncompressed) {
+        s->uncompressed = note;
     } else {
         cJSON_Delete(note); /* of a later version */
     }

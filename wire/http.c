@@ -121,6 +121,24 @@ static void read_coding(struct td_http *h, const char *v, const char *line)
     h->chunked |= strcasestr(v, "chunked") != NULL;
 }
 
+static size_t trailing_blanks(const char *v)
+{
+    size_t n = strlen(v), end = n;
+
+    while (end && (v[end - 1] == ' ' || v[end - 1] == '\t'))
+        end--;
+    return n - end;
+}
+
+/* Codings may stand in several headers; one that begins on the next line is none that is known. */
+static void read_encoding(struct td_http *h, const char *v)
+{
+    if (*h->encoding || !*v)
+        snprintf(h->encoding, sizeof h->encoding, "several");
+    else
+        td_hidden_cut(h->encoding, sizeof h->encoding, v, strlen(v) - trailing_blanks(v));
+}
+
 static void read_header(struct td_http *h, const char *line)
 {
     const char *v;
@@ -136,7 +154,7 @@ static void read_header(struct td_http *h, const char *line)
     } else if (is_header(line, "Location", &v)) {
         td_hidden_cut(h->location, sizeof h->location, v, strlen(v));
     } else if (is_header(line, "Content-Encoding", &v)) {
-        td_hidden_cut(h->encoding, sizeof h->encoding, v, strlen(v));
+        read_encoding(h, v);
     }
 }
 
@@ -147,6 +165,7 @@ static void end_of_headers(struct td_http *h)
         h->status = 0;
         h->content_length = -1;
         h->chunked = false;
+        *h->encoding = '\0';
     } else if (!h->request && (h->head || td_http_is_bodiless(h->status))) {
         h->state = TD_HTTP_DONE;
     } else if (h->chunked) {

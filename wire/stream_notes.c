@@ -31,6 +31,16 @@ void td_open_note(struct td_buf *out, const struct td_open_note *note)
     td_jw_end(&w);
 }
 
+void td_uncompressed_note(struct td_buf *out, const char *coding)
+{
+    struct td_jw w;
+
+    td_jw_init(&w, out, false);
+    td_jw_obj(&w, NULL);
+    td_jw_cstr(&w, "uncompressed", coding);
+    td_jw_end(&w);
+}
+
 void td_close_note(struct td_buf *out, const char *kind, const char *error)
 {
     struct td_jw w;

@@ -1,4 +1,4 @@
-/* stream_notes.h - the notes that begin and end a stream of the wire log (docs/format.md, "wire.zst: notes").
+/* stream_notes.h - the notes of a stream of the wire log (docs/format.md, "wire.zst: notes").
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_WIRE_STREAM_NOTES_H
 #define TD_WIRE_STREAM_NOTES_H
@@ -18,6 +18,8 @@ struct td_open_note {
 };
 /* Append {"open":{"prompt_id":..., ...}}. */
 void td_open_note(struct td_buf *out, const struct td_open_note *note);
+/* Append {"uncompressed":"gzip"}: the answer's body was compressed so, and is here as it was before. */
+void td_uncompressed_note(struct td_buf *out, const char *coding);
 /* Append {"close":{"ok":true}}, or {"close":{"ok":false,"kind":...,"error":...}}.
  *   kind  : NULL: the exchange is complete; "cut", "timeout" ...
  *   error : one sentence, where kind is given */

@@ -38,6 +38,8 @@ static void take(void *arg, const struct td_wire *rec)
     } else if (memmem(rec->data, rec->len, "{\"open\"", 7)) {
         check(!*open || s->opened >= STREAMS, "opened twice");
         s->opened += *open = true;
+    } else if (memmem(rec->data, rec->len, "{\"uncompressed\"", 15)) {
+        check(*open, "uncompressed, and not open");
     } else {
         check(*open, "closed, and not open");
         *open = false;
@@ -67,7 +69,7 @@ static void balance(const struct td_capture_counts *c, const struct seen *s)
     check(c->streams.bytes ==
               c->http.bytes_kept + c->http.bytes_other + c->http.bytes_skipped + c->http.bytes_no_http,
           "messages do not add up");
-    check(s->bytes == c->http.bytes_kept, "bytes of exchanges do not add up");
+    check(s->bytes == c->http.bytes_kept - c->answers.bytes_replaced + c->answers.bytes_uncompressed, "bytes of exchanges do not add up");
     check(s->opened == s->closed && s->opened == c->http.exchanges, "not all that were opened were closed");
 }
 

@@ -50,6 +50,8 @@ int td_capture_new(const struct td_capture_options *opt, struct td_capture **out
     c->all = (struct td_conversations){.wants = opt->wants, .wants_arg = opt->wants_arg, .sink = opt->sink,
                                        .sink_arg = opt->sink_arg, .api = opt->api,
                                        .max_held_bytes = opt->max_held_bytes};
+    c->all.kept = (struct td_kept_sink){.put = opt->sink, .arg = opt->sink_arg, .held_bytes = &c->all.held_bytes,
+                                        .max_held_bytes = opt->max_held_bytes};
     c->counts.streams.max_held = opt->max_held_bytes;
     *out = c;
     return TD_OK;
@@ -377,6 +379,7 @@ void td_capture_free(struct td_capture *c)
 const struct td_capture_counts *td_capture_counts_of(struct td_capture *c)
 {
     c->counts.http = c->all.counts;
+    c->counts.answers = c->all.kept.counts;
     return &c->counts;
 }
 

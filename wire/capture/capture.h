@@ -24,6 +24,7 @@ struct td_capture_counts {
     int64_t connections, midway, dropped; /* midway: began before the capture; dropped: there were too many */
     struct td_reassembly_counts streams;
     struct td_conversation_counts http;
+    struct td_kept_counts answers;
 };
 
 struct td_capture_options {
@@ -31,7 +32,7 @@ struct td_capture_options {
     const char *api;              /* name of the dialect, for the notes; borrowed */
     td_conversation_wants_fn *wants; void *wants_arg;
     void (*sink)(void *arg, const struct td_wire *rec); void *sink_arg;
-    int64_t max_held_bytes;       /* of requests that are not complete; and again so many behind holes */
+    int64_t max_held_bytes;       /* of requests that are not complete, and of answers that are compressed; and again so many behind holes */
 };
 
 struct td_capture;

@@ -48,7 +48,7 @@ struct td_conversation {
     size_t n_pending;
     /* the answer to the first of them */
     bool in_answer;
-    struct td_http answer;
+    struct td_kept_answer answer;
 };
 
 static void no_body(void *arg, const char *bytes, size_t n)
@@ -99,6 +99,13 @@ static void close_first(struct td_conversation *c, int64_t t_ns, const char *kin
 {
     struct pending *p = c->first_pending;
 
+    if (c->in_answer)
+        td_kept_answer_end(&c->answer, t_ns, !kind);
+    if (c->in_answer && c->answer.kind) {
+        kind = c->answer.kind;
+        why = c->answer.why;
+    }
+    c->in_answer = false;
     if (p->spoiled) {
         kind = UNSEEN;
         why = p->spoiled;
@@ -112,9 +119,6 @@ static void close_first(struct td_conversation *c, int64_t t_ns, const char *kin
     c->last_pending = c->first_pending ? c->last_pending : NULL;
     c->n_pending--;
     free(p);
-    if (c->in_answer)
-        td_http_release(&c->answer);
-    c->in_answer = false;
 }
 
 static void close_all(struct td_conversation *c, int64_t t_ns, const char *kind, const char *why)
@@ -337,8 +341,7 @@ static bool begin_answer(struct td_conversation *c, const struct td_chunk *k)
         skip_bytes(c, k);
         return false;
     }
-    td_http_init(&c->answer, false, no_body, NULL);
-    c->answer.head = c->first_pending->head;
+    td_kept_answer_begin(&c->answer, &c->all->kept, c->first_pending->stream, c->first_pending->head, c->first_pending->kept);
     c->in_answer = c->begun = true;
     return true;
 }
@@ -347,17 +350,13 @@ static bool begin_answer(struct td_conversation *c, const struct td_chunk *k)
 static size_t read_answer(struct td_conversation *c, const struct td_chunk *k)
 {
     const bool kept = c->first_pending->kept;
-    size_t used;
+    const size_t used = td_kept_answer_feed(&c->answer, k->t_ns, k->data, k->n);
 
-    td_http_feed(&c->answer, (const char *)k->data, k->n);
-    used = k->n - (size_t)c->answer.excess;
     *(kept ? &c->all->counts.bytes_kept : &c->all->counts.bytes_other) += (int64_t)used;
-    if (kept && used)
-        put(c->all, c->first_pending->stream, k->t_ns, TD_WIRE_RECEIVED, k->data, used);
-    if (c->answer.state == TD_HTTP_BAD) {
-        close_first(c, k->t_ns, "parse", c->answer.bad);
+    if (c->answer.http.state == TD_HTTP_BAD) {
+        close_first(c, k->t_ns, "parse", c->answer.http.bad);
         c->by_numbers = true;
-    } else if (c->answer.state == TD_HTTP_DONE) {
+    } else if (c->answer.http.state == TD_HTTP_DONE) {
         close_first(c, k->t_ns, NULL, NULL);
     }
     return used;
@@ -460,7 +459,7 @@ void td_conversation_server_closed(struct td_conversation *c, int64_t t_ns, bool
     const char *why = c->in_answer ? "the server closed the connection in mid-answer"
                                    : "the server closed the connection without an answer";
 
-    if (c->in_answer && !client_left && td_http_complete(&c->answer, true))
+    if (c->in_answer && !client_left && td_http_complete(&c->answer.http, true))
         close_first(c, t_ns, NULL, NULL);
     close_owed(c, t_ns, client_left, why);
 }

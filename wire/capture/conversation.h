@@ -15,6 +15,7 @@
 #define TD_WIRE_CAPTURE_CONVERSATION_H
 
 #include "format/records.h"
+#include "wire/capture/kept_answer.h"
 #include "wire/capture/reassembly.h"
 
 #define TD_CONVERSATION_MAX_PENDING 256           /* requests of one connection that wait for answers */
@@ -48,8 +49,9 @@ struct td_conversations {
     const char *api;              /* of the server, for the note */
     uint32_t next_stream;
     int64_t in_flight;            /* exchanges that are open */
-    int64_t held_bytes, max_held_bytes; /* of requests that are not complete yet */
+    int64_t held_bytes, max_held_bytes; /* of requests that are not complete yet, and of answers that are compressed */
     struct td_conversation_counts counts;
+    struct td_kept_sink kept;     /* of their answers; its held_bytes are those above */
 };
 
 struct td_conversation;

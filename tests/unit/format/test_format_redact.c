@@ -475,6 +475,25 @@ static void test_bodies(void **state)
         }
 }
 
+/* What is compressed cannot be searched for keys, so no rule has to ask for it. */
+static void test_compressed_bodies(void **state)
+{
+    static const char *const got[][2] = {{"gzip", "****"}, {" br ", "****"}, {"identity, gzip", "****"}, {"", "****"}, {"Identity ", "zzzz"}};
+    char text[200];
+    struct seen s;
+    struct td_redact_counts c;
+    size_t i, cut;
+
+    (void)state;
+    for (i = 0; i < sizeof got / sizeof *got; i++)
+        for (cut = 1; cut < 90; cut += 4) {
+            snprintf(text, sizeof text, "HTTP/1.1 200 OK\r\nContent-Encoding: %s\r\nContent-Length: 4\r\n\r\nzzzz", got[i][0]);
+            exchange(NULL, SENT, text, cut, &s, &c);
+            assert_string_equal(strstr(s.side[1].data, "\r\n\r\n") + 4, got[i][1]);
+            drop(&s);
+        }
+}
+
 static void test_over_limit(void **state)
 {
     struct td_redaction no_text = {.no_text = true};
@@ -501,7 +520,7 @@ int main(void)
         cmocka_unit_test(test_path_syntax), cmocka_unit_test(test_urls), cmocka_unit_test(test_texts), cmocka_unit_test(test_command_lines), cmocka_unit_test(test_streams_at_every_cut),
         cmocka_unit_test(test_default_rules), cmocka_unit_test(test_sent_headers), cmocka_unit_test(test_sent_values_anywhere),
         cmocka_unit_test(test_headers_that_end_for_some), cmocka_unit_test(test_nul_among_headers),
-        cmocka_unit_test(test_places_without_text), cmocka_unit_test(test_bodies), cmocka_unit_test(test_over_limit),
+        cmocka_unit_test(test_places_without_text), cmocka_unit_test(test_bodies), cmocka_unit_test(test_compressed_bodies), cmocka_unit_test(test_over_limit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
