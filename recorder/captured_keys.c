@@ -187,13 +187,13 @@ int td_captured_keys_learn(struct td_captured_keys *k, const char *request, size
 
 /* ---- a file ---------------------------------------------------------------------------------- */
 
-static bool learn_only(void *arg, const char *method, const char *path, const char *whole, size_t n, size_t body,
+static bool learn_only(void *arg, uint64_t connection, const char *method, const char *path, const char *whole, size_t n, size_t body,
                        struct td_conversation_name *name)
 {
     struct td_captured_keys *k = arg;
     const int rc = k->failed ? TD_OK : td_captured_keys_learn(k, whole, n, NULL);
 
-    (void)method, (void)path, (void)body, (void)name;
+    (void)connection, (void)method, (void)path, (void)body, (void)name;
     if (rc && rc != TD_ETRUNCATED && rc != TD_EUNSUPPORTED)
         k->failed = rc;
     return false;

@@ -28,7 +28,7 @@ static struct {
     struct td_record_options o;
     struct td_passive_options passive;
     struct td_arg_list headers, redact, redact_headers, show_headers, only_paths;
-    const char *api, *scores, *launches, *gpu_time;
+    const char *api, *scores, *launches, *gpu_time, *sample;
     bool tap_env, run, graphs, is_passive;
 } given = {
     .o = {.suite = "quick", .gemms = "auto", .repeat = 5, .starts = 1,
@@ -153,6 +153,8 @@ static const struct td_arg table[] = {
     {"only-path", 0, TD_ARG_LIST, &given.only_paths, "PATH",
      "with --passive or --pcap: keep requests of this path, and no others (default: those that generate text); "
      "may be given again", 0, 0},
+    {"sample", 0, TD_ARG_STR, &given.sample, "PERCENT",
+     "with --passive or --pcap: keep the requests of so many connections, \"1%\", chosen by their addresses and ports", 0, 0},
     {"max-exchanges", 0, TD_ARG_I64, &given.passive.max_exchanges, "N",
      "with --passive or --pcap: end after so many exchanges", 1, 1 << 30},
     {"tap-env", 0, TD_ARG_FLAG, &given.tap_env, NULL,
@@ -234,6 +236,15 @@ static bool says_what_to_send(const struct td_record_options *o)
            (strcmp(o->gemms, "auto") && strcmp(o->gemms, "off"));
 }
 
+/* "0.5%": more than 0, and at most 100. */
+static bool is_percentage(const char *text, double *out)
+{
+    char *end;
+
+    *out = strtod(text, &end);
+    return end > text && strspn(text, "0123456789.") == (size_t)(end - text) && !strcmp(end, "%") && *out > 0 && *out <= 100;
+}
+
 /* A recording that sends nothing goes with what concerns bytes on the wire, and with nothing else. */
 static int read_passive(struct td_error *err)
 {
@@ -245,8 +256,10 @@ static int read_passive(struct td_error *err)
     p->server = given.o.server;
     if (!given.o.server)
         given.o.server = "localhost:8000";
-    if (!passive && (p->duration_s > 0 || p->max_exchanges || given.only_paths.n || strcmp(p->interface, "any")))
-        return td_fail(err, TD_EINVAL, "--interface, --duration, --only-path and --max-exchanges belong to --passive or --pcap");
+    if (!passive && (p->duration_s > 0 || p->max_exchanges || given.sample || given.only_paths.n || strcmp(p->interface, "any")))
+        return td_fail(err, TD_EINVAL, "--interface, --duration, --only-path, --sample and --max-exchanges belong to --passive or --pcap");
+    if (given.sample && !is_percentage(given.sample, &p->sample))
+        return td_fail(err, TD_EINVAL, "--sample %.40s: \"1%%\" is due, of 100 connections", given.sample);
     if (given.is_passive && p->file)
         return td_fail(err, TD_EINVAL, "--passive listens, and --pcap reads a file; give one of them");
     if (p->file && p->duration_s > 0)

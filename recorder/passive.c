@@ -90,8 +90,14 @@ static bool learn_keys(struct passive *p, const char *whole, size_t n)
     return !rc && !p->keys_failed;
 }
 
-static bool wants(void *arg, const char *method, const char *path, const char *whole, size_t n, size_t body,
-                  struct td_conversation_name *name)
+/* The same connections in any recording of this traffic. */
+static bool is_sampled(const struct passive *p, uint64_t connection)
+{
+    return !p->opt->sample || (double)(connection >> 11) < p->opt->sample / 100 * 0x1p53;
+}
+
+static bool wants(void *arg, uint64_t connection, const char *method, const char *path, const char *whole, size_t n,
+                  size_t body, struct td_conversation_name *name)
 {
     struct passive *p = arg;
     const struct td_capture_counts *counts = td_capture_counts_of(p->capture);
@@ -99,6 +105,10 @@ static bool wants(void *arg, const char *method, const char *path, const char *w
 
     if (!learn_keys(p, whole, n) || !is_wanted_path(p, method, path))
         return false;
+    if (!is_sampled(p, connection)) {
+        p->left.not_sampled++;
+        return false;
+    }
     if (p->opt->max_exchanges && counts->http.exchanges >= p->opt->max_exchanges) {
         p->left.beyond_max++;
         return false;

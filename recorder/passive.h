@@ -15,6 +15,7 @@ struct td_passive_options {
     const char *interface;        /* to listen at */
     double duration_s;            /* 0: until a signal */
     int64_t max_exchanges;        /* 0: any number */
+    double sample;                /* of 100 connections so many are kept; 0: all */
     const char *only_paths[TD_ARG_LIST_MAX + 1]; /* NULL-terminated; none: those that generate text */
 };
 

@@ -38,8 +38,9 @@ void td_passive_ledger_write(struct td_writer *w, const struct td_capture_counts
         {"capture.bytes.undecided", 0, c->undecided_bytes},
         {"capture.bytes.skipped", 0, c->http.bytes_skipped},
         {"capture.requests", c->http.requests, 0},
-        {"capture.requests.other", c->http.other_requests - left->beyond_max - left->over_limit - left->no_head - left->compressed - left->keys, c->http.bytes_other},
+        {"capture.requests.other", c->http.other_requests - left->beyond_max - left->not_sampled - left->over_limit - left->no_head - left->compressed - left->keys, c->http.bytes_other},
         {"capture.requests.left_out", left->beyond_max, 0},
+        {"capture.requests.not_sampled", left->not_sampled, 0},
         {"capture.requests.over_limit", left->over_limit, 0},
         {"capture.requests.no_head", left->no_head, 0},
         {"capture.requests.compressed", left->compressed, 0},
@@ -85,6 +86,9 @@ void td_passive_ledger_print(const struct td_capture_counts *c, const struct td_
                 (long long)c->http.connections_http2, td_plural(c->http.connections_http2));
     if (left->beyond_max)
         fprintf(to, "         %lld request%s left out (--max-exchanges)\n", (long long)left->beyond_max, td_plural(left->beyond_max));
+    if (left->not_sampled)
+        fprintf(to, "         %lld request%s left out, of connections that are not in the sample (--sample)\n", (long long)left->not_sampled,
+                td_plural(left->not_sampled));
     if (left->over_limit)
         fprintf(to, "         %lld request%s left out: there were more at once, or more prompts, than are followed\n",
                 (long long)left->over_limit, td_plural(left->over_limit));
@@ -113,6 +117,9 @@ static int explain_requests(const struct td_conversation_counts *h, const struct
     if (left->compressed == h->other_requests)
         return td_fail(err, TD_EPROTO, "of %lld request%s the client compressed the body: what it asks is not known",
                        (long long)h->other_requests, td_plural(h->other_requests));
+    if (left->not_sampled)
+        return td_fail(err, TD_EPROTO, "no connection with requests that are kept is in the sample: %lld request%s left out (--sample)",
+                       (long long)left->not_sampled, td_plural(left->not_sampled));
     if (only_path)
         return td_fail(err, TD_EPROTO, "none of %lld requests is of a path that --only-path names", (long long)h->other_requests);
     return td_fail(err, TD_EPROTO, "none of %lld requests generates text; --only-path names other paths that are to be kept",

@@ -13,6 +13,7 @@
 struct td_passive_left {
     int64_t dropped;              /* packets that the kernel had no room for */
     int64_t beyond_max;           /* requests that were seen whole and not kept: --max-exchanges; */
+    int64_t not_sampled;          /* of connections that --sample leaves out; */
     int64_t over_limit;           /* there are more at once, or of other prompts, than are followed; */
     int64_t no_head;              /* their head, or trailers, are not there as a whole: a secret may not be known; */
     int64_t compressed;           /* their body is compressed: what they ask is not known; */

@@ -47,10 +47,10 @@ static void take(void *arg, const struct td_wire *rec)
     }
 }
 
-static bool want_most(void *arg, const char *method, const char *path, const char *whole, size_t n, size_t body,
+static bool want_most(void *arg, uint64_t connection, const char *method, const char *path, const char *whole, size_t n, size_t body,
                       struct td_conversation_name *name)
 {
-    (void)arg, (void)whole;
+    (void)arg, (void)connection, (void)whole;
     check(body <= n, "the body begins behind the request");
     snprintf(name->prompt_id, sizeof name->prompt_id, "%.20s", path);
     return *method == 'P';

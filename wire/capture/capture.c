@@ -160,7 +160,7 @@ static struct connection *add(struct td_capture *c, const struct key *key, bool 
         td_out_of_memory_note();
         return NULL;
     }
-    k->conversation = td_conversation_new(&c->all, midway);
+    k->conversation = td_conversation_new(&c->all, td_hash64(key, sizeof *key), midway);
     if (!k->conversation) {
         free(k);
         return NULL;

@@ -27,6 +27,7 @@ struct pending {                  /* a request that waits for its answer, or for
 
 struct td_conversation {
     struct td_conversations *all;
+    uint64_t number;
     bool no_http;                 /* it speaks something else */
     bool begun;                   /* a message was read */
     bool seeks_request;           /* skip until a request begins */
@@ -185,7 +186,7 @@ static void end_request(struct td_conversation *c, int64_t t_ns, const char *spo
         spoiled = c->forgot_requests ? "requests before it on its connection were forgotten" : c->request_spoiled;
     *p = (struct pending){.head = strcmp(c->request.method, "HEAD") == 0, .spoiled = spoiled, .ack = c->request_ack,
                           .end = c->request_end};
-    p->kept = c->n_pieces && all->wants(all->wants_arg, c->request.method, c->request.path, td_buf_str(&c->whole),
+    p->kept = c->n_pieces && all->wants(all->wants_arg, c->number, c->request.method, c->request.path, td_buf_str(&c->whole),
                                         c->whole.len, body_of(&c->whole), &name);
     if (p->kept) {
         put_request(c, p, &name);
@@ -386,12 +387,13 @@ static void read_server(struct td_conversation *c, struct td_chunk k)
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-struct td_conversation *td_conversation_new(struct td_conversations *all, bool midway)
+struct td_conversation *td_conversation_new(struct td_conversations *all, uint64_t number, bool midway)
 {
     struct td_conversation *c = calloc(1, sizeof *c);
 
     if (c) {
         c->all = all;
+        c->number = number;
         c->seeks_request = c->by_numbers = midway;
     } else {
         td_out_of_memory_note();

@@ -37,10 +37,11 @@ struct td_conversation_name { char prompt_id[64]; int32_t repeat; };
 
 /* Is this request to be kept? Then fill in its name. Called once for each request, complete or as far as it came
  * (its head may be cut, and `body` is then n), before any of its bytes goes to the sink.
+ *   connection   : by its two ends, the same in any capture of it; no number follows from another's
  *   method, path : as far as td_http keeps them
  *   whole        : [n], its bytes with a NUL behind; its body begins at `body` */
-typedef bool td_conversation_wants_fn(void *arg, const char *method, const char *path, const char *whole, size_t n,
-                                      size_t body, struct td_conversation_name *name);
+typedef bool td_conversation_wants_fn(void *arg, uint64_t connection, const char *method, const char *path, const char *whole,
+                                      size_t n, size_t body, struct td_conversation_name *name);
 
 /* What all conversations of a capture share. */
 struct td_conversations {
@@ -56,8 +57,9 @@ struct td_conversations {
 
 struct td_conversation;
 /* NULL: out of memory.
+ *   number : of the connection, for wants()
  *   midway : it began before the capture, so its first bytes are not where a message begins */
-struct td_conversation *td_conversation_new(struct td_conversations *all, bool midway);
+struct td_conversation *td_conversation_new(struct td_conversations *all, uint64_t number, bool midway);
 void td_conversation_free(struct td_conversation *c);
 void td_conversation_bytes(struct td_conversation *c, bool from_client, const struct td_chunk *chunk);
 /* n bytes of this direction are missing here. */

@@ -3,7 +3,7 @@ import os
 import shutil
 import subprocess
 
-from captures import RECORD, case, show
+from captures import RECORD, case, lines_of, show
 from packets import (ACK, ETHERNET, FIN, NULL, PSH, RAW, RST, SLL, SLL2, STREAM_END, STREAM_HEAD, SYN, Connection, Packet,
                      answer, event, request, write)
 
@@ -203,6 +203,37 @@ case("--only-path", packets, "--only-path", "/mine", more=["path"])
 c = Connection()
 packets = c.open() + sum((c.request(str(i)) + c.answer() for i in range(4)), []) + c.close()
 case("--max-exchanges 2", packets, "--max-exchanges", "2")
+
+print("-- --sample")
+
+
+def sampled(ports, share, *options):
+    """The ports of which exchanges are kept."""
+    packets = []
+    for port in ports:
+        c = Connection(port=port)
+        packets += c.open() + c.request(f"{port} a") + c.answer() + c.request(f"{port} b") + c.answer() + c.close()
+    write("x.pcap", packets)
+    shutil.rmtree("fx", ignore_errors=True)
+    r = subprocess.run([RECORD, "--pcap", "x.pcap", "-o", "fx", "--sample", share, *options], capture_output=True, text=True)
+    if r.returncode:
+        print(f"{share}: exit {r.returncode},", r.stderr.strip())
+        return []
+    kept = sorted(x["request"]["prompt"] for x in lines_of("fx/exchanges.jsonl.zst"))
+    ports = [p for p in ports if f"{p} a" in kept]
+    print(f"{share} of {len(packets) // 14} connections: {len(ports)};", "both requests of each" if len(kept) == 2 * len(ports) else kept,
+          *(line.strip() for line in r.stdout.splitlines() if "sample" in line))
+    return ports
+
+
+a, b, c = sampled(range(20000, 21000), "10%"), sampled(range(20999, 19999, -1), "10%"), sampled(range(20000, 21000), "20%")
+print("again the same ones:", a == sorted(b) and "yes", "and 20% has them too:", set(a) < set(c) and "yes")
+sampled(range(20000, 20010), "100%")
+sampled(range(20000, 20003), "0.01%")
+for share in ("0%", "101%", "10", "-1%", "x", "1e1%", "%"):
+    sampled([1], share)
+
+print("-- messages, again")
 c = Connection()
 packets = c.open() + sum((c.request(p) + c.answer() for p in "aab"), []) + c.close()
 case("equal requests are one prompt", packets, more=["prompt_id", "repeat"])

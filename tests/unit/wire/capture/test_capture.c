@@ -32,10 +32,10 @@ static void take(void *arg, const struct td_wire *rec)
     }
 }
 
-static bool want_all(void *arg, const char *method, const char *path, const char *whole, size_t n, size_t body,
+static bool want_all(void *arg, uint64_t connection, const char *method, const char *path, const char *whole, size_t n, size_t body,
                      struct td_conversation_name *name)
 {
-    (void)arg, (void)method, (void)path, (void)whole, (void)n, (void)body;
+    (void)arg, (void)connection, (void)method, (void)path, (void)whole, (void)n, (void)body;
     snprintf(name->prompt_id, sizeof name->prompt_id, "p");
     return true;
 }
