@@ -57,7 +57,7 @@ static int64_t count_lost_ops(const struct td_side *side, char *why, size_t size
                                 "several streams"},
         {"ops.dropped.recorder", "could not be written"},
         {"ops.dropped.lost", "did not come, though the tap counted them as sent"},
-        {"ops.dropped.unreadable", "lay in another device's memory"},
+        {"ops.dropped.unreadable", "lay in another device's memory, or in a form that is not read"},
         {"ops.dropped.weights", "came without their weights"},
         {"ops.dropped.activations", "changed what stood in the place of their weights: two "
                                     "activations, or weights that were loaded anew"}};

@@ -62,6 +62,7 @@ static inline struct awq_layer awq_layer_new(int n, int k, int groups, const uin
 }
 
 static uint16_t *awq_result;           /* of the next call of an operator; the model sets it */
+static void (*awq_between)(void);      /* NULL, or what is launched after W is made and before it is used */
 
 /* W [k, n] in float16, rounded once. */
 static inline void awq_floats(const struct fake_torch_tensor *w, const struct fake_torch_tensor *s, const struct fake_torch_tensor *z, uint16_t *to)
@@ -136,8 +137,10 @@ static inline int awq_multiply(const struct awq_layer *l, int rows, uint16_t *a,
         return rc;
     }
     awq_result = w;
-    rc = call("_C::awq_dequantize", "CUDA", floats, 6, 1) ||
-         cublasGemmEx(handle, 0, 0, l->n, rows, l->k, &factor, w, 2, l->n, a, 2, l->k, &zero, c, 2, l->n, 68, 99);
+    rc = call("_C::awq_dequantize", "CUDA", floats, 6, 1);
+    if (awq_between)
+        awq_between();
+    rc = rc || cublasGemmEx(handle, 0, 0, l->n, rows, l->k, &factor, w, 2, l->n, a, 2, l->k, &zero, c, 2, l->n, 68, 99);
     if (unread && !strcmp(unread, "again")) {
         for (i = 0; i < l->n * l->k; i++)
             w[i] = 0x2000;

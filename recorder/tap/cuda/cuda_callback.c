@@ -110,7 +110,7 @@ static void before_launch(uint32_t cbid, const struct td_cupti_data *d)
         const struct td_cupti_graph_launch_params *p = d->params;
 
         tap_count(TAP_GRAPHS, 1, 0);
-        tap_gpu_gate_note_other();
+        tap_gpu_gate_note_other(NULL);
         me.exec = tap_cuda_graphs_on() ? p->exec : NULL;
         return;
     }

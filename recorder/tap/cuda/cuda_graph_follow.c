@@ -80,9 +80,13 @@ static void before_call(enum tap_cuda_graph_call call, void *const *word)
 static void capture_ended(void *stream, void *const *graph, bool ok)
 {
     int status = TD_CUDA_CAPTURE_NONE;
+    uint64_t capture;
     struct tap_cuda_plan *p =
         ok && graph && *graph ? tap_cuda_plan_at(TAP_CUDA_GRAPH, *graph) : NULL;
 
+    if (ok && graph && *graph && tap_gpu_captured_w_over(*graph, &capture) &&
+        (p || (p = tap_cuda_plan_capture(*graph, capture))) && p->capture == capture)
+        p->left++;
     if (p)
         p->ended = true;
     if (ends_one && !tap_driver.stream_is_capturing(stream, &status) &&

@@ -107,7 +107,19 @@ static void capture_ends(const struct tap_gpu_capture_mark *mark, const struct t
     tap_cuda_follow_unlock();
 }
 
-static const struct tap_gpu_capture_follower follower = {capture_begins, capture_ends};
+/* A product that cannot be read, in a capture that goes on. */
+static void capture_leaves_out(const struct tap_gpu_capture_mark *mark)
+{
+    struct tap_cuda_plan *p;
+
+    tap_cuda_follow_lock();
+    p = tap_cuda_plan_capture((void *)(uintptr_t)mark->graph, mark->capture);
+    if (p)
+        p->left++;
+    tap_cuda_follow_unlock();
+}
+
+static const struct tap_gpu_capture_follower follower = {capture_begins, capture_ends, capture_leaves_out};
 
 /* ---- graphs ---------------------------------------------------------------------------------- */
 
@@ -267,7 +279,7 @@ static int launch_followed(void *exec, void *stream, const struct tap_cuda_launc
 
     tap_cuda_graph_launch_begin(&l, exec);
     tap_count(TAP_GRAPHS, 1, 0);
-    tap_gpu_gate_note_other();
+    tap_gpu_gate_note_other(NULL);
     twin = runs = choose(&l, exec);
     rc = launch_chosen(&runs, exec, stream, by, e, &refused);
     e = errno;

@@ -3,6 +3,8 @@
 #include <pthread.h>
 
 #include "recorder/tap/gpu/gpu_captured_w.h"
+#include "recorder/tap/gpu/gpu_last_w.h"
+#include "recorder/tap/gpu/gpu_launch_reach.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -20,13 +22,21 @@ void tap_gpu_captured_w_forget(void)
     last.w = 0;
 }
 
+static bool is_same_capture(const struct tap_gpu_capture_mark *a, const struct tap_gpu_capture_mark *b)
+{
+    return a->graph == b->graph && a->capture == b->capture;
+}
+
 void tap_gpu_captured_w_keep(const struct tap_gpu_capture_mark *before, const struct tap_gpu_launch *l,
                              const struct tap_gpu_kernel *k, const struct td_gpu_work *w)
 {
-    struct tap_gpu_capture_mark behind = {.n = 0};
+    struct tap_gpu_capture_mark behind = {.n = 0}, lost;
     const bool is_captured = tap_gpu_capture_begins(&behind, l->stream);
+    bool no_product;
 
     pthread_mutex_lock(&lock);
+    lost = last.before;
+    no_product = last.w && is_captured && is_same_capture(&lost, before);
     last.w = is_captured ? tap_gpu_gemm_output(w)->address : 0;
     last.before = *before;
     last.behind = behind;
@@ -34,13 +44,41 @@ void tap_gpu_captured_w_keep(const struct tap_gpu_capture_mark *before, const st
     last.kernel = k;
     last.work = *w;
     pthread_mutex_unlock(&lock);
+    if (no_product)
+        tap_gpu_capture_leaves_out(&lost);
 }
 
-/* Where several nodes are last, only the first of them is known. */
-static bool is_same_place(const struct tap_gpu_capture_mark *a, const struct tap_gpu_capture_mark *b)
+/* A node that depends on one other alone, and is a kernel that is not told of W: the other one; else NULL. */
+static const void *before_other_kernel(const void *node, uint64_t w, uint64_t bytes)
 {
-    return a->n == 1 && b->n == 1 && a->node == b->node && a->graph == b->graph &&
-           a->capture == b->capture;
+    struct td_cuda_kernel_node what = {0};
+    struct tap_gpu_launch l = {.stream = NULL};
+    struct td_cuda_edge edge[1];
+    void *before[1];
+    size_t n = 0;
+
+    if (!tap_driver.graph_dependencies || !tap_driver.graph_kernel_params ||
+        tap_driver.graph_dependencies((void *)(uintptr_t)node, NULL, NULL, &n) || n != 1 ||
+        tap_driver.graph_dependencies((void *)(uintptr_t)node, before, edge, &n) ||
+        tap_driver.graph_kernel_params((void *)(uintptr_t)node, &what))
+        return NULL;
+    l.function = what.kernel ? what.kernel : what.function;
+    l.params = what.params;
+    return tap_gpu_launch_avoids(&l, w, bytes) ? before[0] : NULL;
+}
+
+/* Does W still stand where the capture is now? Where several nodes are last, only the first is known. */
+static bool still_stands(const struct tap_gpu_capture_mark *now)
+{
+    const struct tap_gpu_capture_mark *made = &last.behind;
+    const void *node = now->node;
+    unsigned i;
+
+    if (made->n != 1 || now->n != 1 || !is_same_capture(made, now))
+        return false;
+    for (i = 0; node && node != made->node && i < TAP_GPU_W_BETWEEN; i++)
+        node = before_other_kernel(node, last.w, tap_gpu_gemm_output(&last.work)->bytes);
+    return node == made->node;
 }
 
 void tap_gpu_captured_w_multiplied(const struct tap_gpu_capture_mark *before, const char *function,
@@ -51,17 +89,33 @@ void tap_gpu_captured_w_multiplied(const struct tap_gpu_capture_mark *before, co
     const struct tap_gpu_kernel *kernel;
     struct tap_gpu_launch launch;
     struct td_gpu_work work;
-    bool is_that;
+    bool is_that, no_product;
 
     pthread_mutex_lock(&lock);
-    is_that = w && w == last.w && is_same_place(before, &last.behind) &&
+    is_that = w && w == last.w && still_stands(before) &&
               tap_gpu_gemm_by_library(&last.work, a, c, m, n, k, lda, ldc, &work);
     first = last.before;
     kernel = last.kernel;
     launch = last.launch;
+    no_product = last.w && !is_that && is_same_capture(&last.before, before);
     last.w = 0;
     pthread_mutex_unlock(&lock);
     launch.library_function = function;
     if (is_that)
         tap_gpu_capture_ends(&first, &launch, kernel, &work);
+    if (no_product)
+        tap_gpu_capture_leaves_out(&first);
+}
+
+bool tap_gpu_captured_w_over(const void *graph, uint64_t *capture)
+{
+    bool no_product;
+
+    pthread_mutex_lock(&lock);
+    no_product = last.w && last.before.graph == graph;
+    *capture = last.before.capture;
+    if (no_product)
+        last.w = 0;
+    pthread_mutex_unlock(&lock);
+    return no_product;
 }

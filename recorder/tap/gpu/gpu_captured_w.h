@@ -2,8 +2,9 @@
  * same graph: what gpu_last_w.h is for calls that are computed at once.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The address of W joins the two calls, and that nothing was captured between them on their stream: the
- * capture's last node is the same after the one and before the other. Any thread of the server. */
+ * The address of W joins the two calls, and that nothing was captured between them on their stream that
+ * may write there: the capture's last node is the same after the one and before the other, or a chain of
+ * a few kernels leads from the one to the other that are not told of W. Any thread of the server. */
 #ifndef TD_RECORDER_TAP_GPU_GPU_CAPTURED_W_H
 #define TD_RECORDER_TAP_GPU_GPU_CAPTURED_W_H
 
@@ -22,6 +23,8 @@ void tap_gpu_captured_w_keep(const struct tap_gpu_capture_mark *before, const st
 void tap_gpu_captured_w_multiplied(const struct tap_gpu_capture_mark *before, const char *function,
                                    uint64_t w, uint64_t a, uint64_t c, int64_t m, int64_t n, int64_t k,
                                    int64_t lda, int64_t ldc);
+/* The capture into that graph is over. True: it has a W whose product was not seen; *capture: its number. */
+bool tap_gpu_captured_w_over(const void *graph, uint64_t *capture);
 void tap_gpu_captured_w_forget(void); /* in the child of a fork */
 
 #pragma GCC visibility pop

@@ -42,3 +42,12 @@ void tap_gpu_capture_ends(const struct tap_gpu_capture_mark *mark, const struct 
     f->ends(mark, l, k, w);
     tap_spent_end(begun);
 }
+
+void tap_gpu_capture_leaves_out(const struct tap_gpu_capture_mark *mark)
+{
+    const struct tap_gpu_capture_follower *f =
+        atomic_load_explicit(&follower, memory_order_acquire);
+
+    if (f)
+        f->leaves_out(mark);
+}

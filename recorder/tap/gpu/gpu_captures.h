@@ -25,6 +25,7 @@ struct tap_gpu_capture_follower {
     bool (*begins)(struct tap_gpu_capture_mark *mark, void *stream);
     void (*ends)(const struct tap_gpu_capture_mark *mark, const struct tap_gpu_launch *l,
                  const struct tap_gpu_kernel *k, const struct td_gpu_work *w);
+    void (*leaves_out)(const struct tap_gpu_capture_mark *mark);
 };
 void tap_gpu_captures_follow(const struct tap_gpu_capture_follower *f); /* f lives for ever */
 
@@ -34,6 +35,9 @@ bool tap_gpu_capture_begins(struct tap_gpu_capture_mark *mark, void *stream);
  * where begins said false. */
 void tap_gpu_capture_ends(const struct tap_gpu_capture_mark *mark, const struct tap_gpu_launch *l,
                           const struct tap_gpu_kernel *k, const struct td_gpu_work *w);
+/* In that capture, which goes on, there is a product that cannot be read: each launch of its graph drops
+ * it. */
+void tap_gpu_capture_leaves_out(const struct tap_gpu_capture_mark *mark);
 
 #pragma GCC visibility pop
 #endif

@@ -303,9 +303,14 @@ void tap_gpu_gate_leave_graph(struct tap_gpu_graph *g)
     tap_gpu_gate_hand_to(0);
 }
 
-void tap_gpu_gate_note_other(void)
+/* Where the gate is not free, a W that waits for its product is parted from it. */
+void tap_gpu_gate_note_other(const struct tap_gpu_launch *l)
 {
     atomic_fetch_add_explicit(&gate.others, 1, memory_order_relaxed);
+    if (!l || !atomic_load_explicit(&gate.dequant.w, memory_order_relaxed) || !tap_gpu_gate_hold())
+        return;
+    tap_gpu_last_w_pass(&gate.dequant, l);
+    tap_gpu_gate_hand_to(0);
 }
 
 /* ---- the tap's thread ------------------------------------------------------------------------ */

@@ -66,7 +66,8 @@ bool tap_gpu_gate_enter_graph(struct tap_gpu_graph *g);
 void tap_gpu_gate_pass(struct tap_gpu_graph *g, const struct tap_gpu_launch *l,
                        const struct tap_gpu_kernel *k, const struct td_gpu_work *w);
 void tap_gpu_gate_leave_graph(struct tap_gpu_graph *g);
-void tap_gpu_gate_note_other(void);   /* a launch without an adapter, or of a graph */
+/* A launch without an adapter; NULL: of a graph. */
+void tap_gpu_gate_note_other(const struct tap_gpu_launch *l);
 
 /* ---- the tap's thread ------------------------------------------------------------------------ */
 void tap_gpu_gate_open(void);         /* at each arm, while nobody is inside the tap */

@@ -36,9 +36,8 @@ bool tap_gpu_kernels_clear(void)
 
 /* ---- describing ------------------------------------------------------------------------------ */
 
-/* Ask the driver. A launched handle may be a CUkernel in place of a CUfunction: that is asked
- * first. */
-static int read_params(void *handle, struct td_gpu_param *p)
+/* A launched handle may be a CUkernel in place of a CUfunction: that is asked first. */
+int tap_gpu_kernel_params(void *handle, struct td_gpu_param *p)
 {
     int (*const ask[])(void *, size_t, size_t *, size_t *) = {tap_driver.kernel_param_info,
                                                               tap_driver.func_get_param_info};
@@ -68,7 +67,7 @@ static void describe_kernel(struct tap_gpu_kernel *k, void *handle, const char *
     own = symbol[0] && tap_gpu_own_kernel_is(symbol);
     if (known || own) {
         k->n_params = tap_driver.named_params ? tap_driver.named_params(symbol, k->params)
-                                              : read_params(handle, k->params);
+                                              : tap_gpu_kernel_params(handle, k->params);
         k->adapter = own ? tap_gpu_own_kernel_find(symbol, k->params, k->n_params)
                          : td_gpu_adapter_find(k->symbol, k->params, k->n_params, NULL);
     }

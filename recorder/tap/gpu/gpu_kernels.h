@@ -25,6 +25,10 @@ struct tap_gpu_kernel {
     char symbol[TAP_SYMBOL];          /* "": not known, or too long */
 };
 
+/* How the kernel's parameters lie, as the driver says: p has room for TD_GPU_PARAMS. Returns how many; 0:
+ * none, or the driver does not say. */
+int tap_gpu_kernel_params(void *handle, struct td_gpu_param *p);
+
 /* ---- launched kernels: any thread of the server, without a lock ------------------------------ */
 /* Find the kernel, and describe it at its first launch of an arm. NULL: the table is full, or
  * another thread is describing it just now. */

@@ -2,6 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "recorder/tap/gpu/gpu_last_w.h"
 
+#include "recorder/tap/gpu/gpu_launch_reach.h"
+
 void tap_gpu_last_w_keep(struct tap_gpu_last_w *last, const struct tap_gpu_launch *l,
                          const struct tap_gpu_kernel *k, const struct td_gpu_work *w, bool called,
                          uint64_t others)
@@ -9,6 +11,7 @@ void tap_gpu_last_w_keep(struct tap_gpu_last_w *last, const struct tap_gpu_launc
     last->w = tap_gpu_gemm_output(w)->address;
     last->called = called;
     last->others = others;
+    last->passed = 0;
     last->thread = &tap_gpu_thread;
     last->calls = tap_gpu_thread.calls;
     last->kernel = k;
@@ -21,6 +24,17 @@ void tap_gpu_last_w_forget(struct tap_gpu_last_w *last)
     if (last->w && last->called)
         tap_count(TAP_OPS_UNREADABLE, 1, 0);
     last->w = 0;
+}
+
+void tap_gpu_last_w_pass(struct tap_gpu_last_w *last, const struct tap_gpu_launch *l)
+{
+    const uint64_t w = last->w;
+
+    if (w && last->called && last->thread == &tap_gpu_thread && last->passed < TAP_GPU_W_BETWEEN &&
+        tap_gpu_launch_avoids(l, w, tap_gpu_gemm_output(&last->work)->bytes)) {
+        last->passed++;
+        last->others++;
+    }
 }
 
 bool tap_gpu_last_w_is_next(const struct tap_gpu_last_w *last, const void *stream, uint64_t others)

@@ -2,8 +2,9 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Some servers write W as floats and have a library multiply with that: two calls, which are one op. The
- * address of W joins them, as long as nothing came between that may have written there. For the holder of
- * the gate, but for the address, which another thread may take away. */
+ * address of W joins them, as long as nothing came between that may have written there. A few launches
+ * that are not told of W may come between the calls: a compiled server makes W before it computes A. For
+ * the holder of the gate, but for the address, which another thread may take away. */
 #ifndef TD_RECORDER_TAP_GPU_GPU_LAST_W_H
 #define TD_RECORDER_TAP_GPU_GPU_LAST_W_H
 
@@ -14,11 +15,15 @@
 
 #pragma GCC visibility push(hidden)
 
+#define TAP_GPU_W_BETWEEN 4u          /* launches between a call that makes W and W's product, at most */
+
 /* The last launch, or call, that only dequantised W; zeroed: none. */
 struct tap_gpu_last_w {
     _Atomic uint64_t w;               /* address of that W; 0: none */
     bool called;                      /* it was a call: that no product is seen is counted */
-    uint64_t others;                  /* launches by then: any later one may have written there */
+    /* Launches by then, and those since that are not told of W: any other may have written there. */
+    uint64_t others;
+    unsigned passed;                  /* of the latter */
     /* Of a call: its thread, and that thread's calls by then. Launches may be nobody's to see. */
     const struct tap_gpu_thread *thread;
     uint64_t calls;
@@ -32,8 +37,11 @@ void tap_gpu_last_w_keep(struct tap_gpu_last_w *last, const struct tap_gpu_launc
                          uint64_t others);
 /* Another GEMM comes: W has had its product, or was multiplied with in a way that is not read. */
 void tap_gpu_last_w_forget(struct tap_gpu_last_w *last);
-/* Nothing was launched since W was dequantised, nor called by its thread, and the library's call goes
- * where that launch went. */
+/* A kernel without an adapter is launched: may W have its product behind it? Of launches by themselves
+ * (not called) none may come between. */
+void tap_gpu_last_w_pass(struct tap_gpu_last_w *last, const struct tap_gpu_launch *l);
+/* Nothing else was launched since W was dequantised, nor called by its thread, and the library's call
+ * goes where that launch went. */
 bool tap_gpu_last_w_is_next(const struct tap_gpu_last_w *last, const void *stream, uint64_t others);
 
 #pragma GCC visibility pop

@@ -18,6 +18,6 @@ uint64_t tap_gpu_recognise(const struct tap_gpu_launch *l, const char *symbol)
         return tap_gpu_gate_enter(l, k);
     if (k && k->adapter && tap_gpu_thread.inner)
         tap_gpu_inner_note(tap_gpu_thread.inner, tap_gpu_thread.inner_of, l, k);
-    tap_gpu_gate_note_other();
+    tap_gpu_gate_note_other(l);
     return 0;
 }

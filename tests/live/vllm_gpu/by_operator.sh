@@ -179,7 +179,7 @@ stage_awq() {
 # moe_form NAME OPTIONS OF random_gptq.py...: record a mixture at vLLM's defaults, eager; what share
 # of its products is there; replay
 moe_form() {
-    local name=moe-$1 fault
+    local name=moe-$1 fault only=(--only moe_gemm)
     local judge=(--lanes ops --max-ops "${MAX_OPS:-160}")
     [[ $name == *${FORMS:-}* ]] || return 0
     "$PYTHON" "$HERE/random_gptq.py" "$WORK/model-$name" --experts 8 --ffn 768 "${@:2}" || { wrong "$name: no model"; return; }
@@ -192,9 +192,9 @@ moe_form() {
     expect 0 "$name-itself" gate "$WORK/$name" "${judge[@]}" --build "$(command -v "$PYTHON")"
     grep -E 'bit-equal|largest|worst' "$WORK/$name-itself.txt" | head -n 4 | tee -a "$WORK/table.txt"
     expect 0 "$name-cpu" gate "$WORK/$name" "${judge[@]}" --provider cpu
-    [ "$1" != float ] || return
+    [ "$1" != float ] || only=() # its experts are Triton's: the fault is in torch's products
     for fault in column row; do
-        expect 1 "$name-fault-$fault" gate "$WORK/$name" "${judge[@]}" --build "$(command -v "$PYTHON")" --only moe_gemm --build-env "TD_FAULT=$fault" \
+        expect 1 "$name-fault-$fault" gate "$WORK/$name" "${judge[@]}" --build "$(command -v "$PYTHON")" "${only[@]}" --build-env "TD_FAULT=$fault" \
             --build-env "PYTHONPATH=$HERE/faulty_torch:${PYTHONPATH:-}"
     done
 }
@@ -348,23 +348,28 @@ stage_forms() {
     form exllama-act-order exllama --act-order
 }
 
+# rank_faults NAME FAULT...: provider torch passes on a recording of two ranks, and finds each fault
+rank_faults() {
+    local judge=(--lanes ops --max-ops "${MAX_OPS:-80}" --build "$(command -v "$PYTHON")") fault
+    expect 0 "$1-torch" gate "$WORK/$1" "${judge[@]}"
+    for fault in "${@:2}"; do
+        expect 1 "$1-fault-$fault" gate "$WORK/$1" "${judge[@]}" --build-env "TD_FAULT=$fault" --build-env "PYTHONPATH=$HERE/faulty_torch:${PYTHONPATH:-}"
+    done
+}
+
 stage_tensor() {
-    local fault
     need model4 model || return
     [ "$("$PYTHON" -c 'import torch; print(torch.cuda.device_count())')" -ge 2 ] || { say "tensor: skipped, one GPU"; return; }
-    record_server tensor model4 --enforce-eager --linear-backend exllama --tensor-parallel-size 2 || return
+    record_server tensor model4 ${EAGER---enforce-eager} --linear-backend exllama --tensor-parallel-size 2 || return
     "$BIN/fixture" show --all "$WORK/tensor" | grep -E 'rank' | head -n 6 | tee -a "$WORK/table.txt"
     expect 0 tensor-cpu gate "$WORK/tensor" --provider cpu --lanes ops
     expect 0 tensor-own-library gate "$WORK/tensor" --build "$(library)" --build-env "TD_CUBLAS_LIBRARY=$(cublas)" --lanes ops
+    rank_faults tensor row
     # vLLM's default kernel, through its operator: each rank repacks its slices
     record_server tensor-machete model4 ${EAGER---enforce-eager} --tensor-parallel-size 2 || return
     "$BIN/fixture" show "$WORK/tensor-machete" ledger | grep -E '^(weights|ops)' | tee -a "$WORK/table.txt"
-    expect 0 tensor-machete-torch gate "$WORK/tensor-machete" --build "$(command -v "$PYTHON")" --lanes ops --max-ops "${MAX_OPS:-80}"
     expect 0 tensor-machete-cpu gate "$WORK/tensor-machete" --provider cpu --lanes ops --max-ops "${MAX_OPS:-80}"
-    for fault in column row; do
-        expect 1 "tensor-machete-fault-$fault" gate "$WORK/tensor-machete" --build "$(command -v "$PYTHON")" --lanes ops --max-ops "${MAX_OPS:-80}" \
-            --build-env "TD_FAULT=$fault" --build-env "PYTHONPATH=$HERE/faulty_torch:${PYTHONPATH:-}"
-    done
+    rank_faults tensor-machete column row
 }
 
 # direct_form NAME OPTIONS OF random_gptq.py...: moe_wna16_gemm, called by direct_experts.py without a server

@@ -1,5 +1,7 @@
 /* test_tap_cuda_twin_awq.c - products by AWQ's own operators in CUDA graphs: awq_dequantize makes W, and cuBLAS multiplies with it, in one graph.
  * SPDX-License-Identifier: Apache-2.0 */
+#define TWIN_LAYERS 4
+#define TWIN_ROWS 12
 #include "twin_server.h"
 
 #include "fake_torch_lib.h"
@@ -77,6 +79,15 @@ static void multiply(void *stream, int l, int m)
                                   -1), 0);
 }
 
+/* A kernel of a compiled server, which is told of that memory. */
+static void another_kernel(void *stream, uint64_t memory)
+{
+    int count = 4;
+    void *at[] = {&count, &memory};
+
+    assert_int_equal(cu.launch(gpu_kernel(FAKE_OTHER), 1, 1, 1, 32, 1, 1, 0, stream, at, NULL), 0);
+}
+
 /* ---- tests --------------------------------------------------------------------------------------------------------- */
 
 static void both_calls_are_one_op(void **state)
@@ -145,8 +156,42 @@ static void what_came_between_parts_them(void **state)
     assert_true(step(exec, 2));
     disarm(&b);
     assert_in_range(b.n_ops, 1, 6);
-    assert_int_equal(ledger(&b, "ops.seen"), 6); /* one a launch */
+    assert_int_equal(ledger(&b, "ops.seen"), 12); /* two a launch */
+    assert_int_equal(ledger(&b, "ops.dropped.graph"), 6);
     assert_int_equal(ledger(&b, "weights.seen"), 1);
+    bench_close(&b);
+    cudaGraphExecDestroy(exec);
+}
+
+/* Layer 1 has a kernel between its two calls that is told of A alone, layer 2 as many as may stand there, layer 0 one that is told
+ * of the last bytes of W, layer 3 one too many. The last W of the graph has no product at all. */
+static void other_kernels_between(void **state)
+{
+    struct bench b;
+    void *exec;
+    int i, l;
+
+    (void)state;
+    begin_capture();
+    for (l = 0; l < 4; l++) {
+        dequantize(capture_stream, l);
+        for (i = 0; i < (l == 0 ? 1 : l == 1 ? 1 : l == 2 ? 4 : 5); i++)
+            another_kernel(capture_stream, l ? buffer[0] : floats + K * K * 2 - 2);
+        multiply(capture_stream, l, ROWS);
+    }
+    dequantize(capture_stream, 0);
+    exec = end_capture();
+    arm(&b, TAP_MODE_ALL);
+    for (i = 0; i < 5; i++) {
+        step(exec, 1);
+        tap_front_cuda.tick();
+    }
+    assert_true(step(exec, 2));
+    disarm(&b);
+    assert_int_equal(ledger(&b, "weights.seen"), 2);
+    assert_int_equal(ledger(&b, "ops.seen"), 6 * 5);
+    assert_in_range(ledger(&b, "ops.dropped.graph"), 6 * 3, 6 * 5);
+    assert_int_equal(ledger(&b, "ops.kept") + ledger(&b, "ops.dropped.graph") + ledger(&b, "ops.dropped.partial"), 6 * 5);
     bench_close(&b);
     cudaGraphExecDestroy(exec);
 }
@@ -156,6 +201,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_calls_are_one_op),
         cmocka_unit_test(what_came_between_parts_them),
+        cmocka_unit_test(other_kernels_between),
     };
 
     (void)argc;
