@@ -113,6 +113,10 @@ static int read_all(int fd, const char *path, size_t max, struct td_buf *out, st
         ssize_t n;
 
         n = p ? read(fd, room ? p : &over, room ? room : 1) : 0;
+        if (!p && room) {
+            rc = td_fail(err, TD_ENOMEM, "%s: out of memory for its bytes", path);
+            break;
+        }
         if (!p || (!room && n > 0)) {
             rc = td_fail(err, TD_ELIMIT, "%s: larger than the maximum of %zu bytes", path, max);
             break;

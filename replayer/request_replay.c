@@ -103,9 +103,9 @@ static int send_warmup(const struct td_plan *plan, const struct td_send_options 
     if (!rc)
         rc = td_send_plan(&one, &opt, &st, err);
     if (!rc && (st.failed || st.unsent))
-        td_log(TD_LOG_WARN, "replay",
-               "%s: was ready, but did not answer the warm-up request; look at the server's log",
-               base->server->url);
+        td_log(TD_LOG_WARN, "replay", "%s: was ready, but %s", base->server->url,
+               st.unseen ? "this machine lacked files, memory or ports for the warm-up request; its exchange says which"
+                         : "did not answer the warm-up request; look at the server's log");
     td_plan_release(&one);
     return rc;
 }
@@ -252,6 +252,7 @@ static void note_send_stats(struct td_writer *w, const struct td_send_stats *s,
     stats->lag_mean_ms = s->lag_n ? (double)s->lag_sum_ns / (double)s->lag_n / TD_NS_PER_MS : 0;
     stats->not_sent = s->unsent;
     stats->server_gone = s->unsent > 0 || s->server_gone;
+    stats->no_files = s->no_files;
     stats->next_stream = s->next_stream;
     td_writer_count(w, "exchanges.planned", stats->plan.planned, 0);
     td_writer_count(w, "exchanges.sent", s->sent, s->bytes_sent);
@@ -274,9 +275,8 @@ static int send_requests(struct collector *c, const struct td_plan *plan,
         return td_fail(err, rc, "stopped after %lld of %zu requests", (long long)st.sent, plan->n);
     }
     if (!rc && c->stats->server_gone)
-        td_log(TD_LOG_WARN, "replay",
-               "the server died or hung in the middle of the replay; %lld requests were not sent",
-               (long long)st.unsent);
+        td_log(TD_LOG_WARN, "replay", "%s; %lld requests were not sent",
+               st.no_files ? TD_REPLAY_NO_FILES : TD_REPLAY_SERVER_GONE, (long long)st.unsent);
     return rc;
 }
 

@@ -10,11 +10,15 @@
 #include "wire/scores.h"
 #include "wire/send.h"
 
+#define TD_REPLAY_SERVER_GONE "the server died or hung in the middle of the replay"
+#define TD_REPLAY_NO_FILES "this machine had no open files left in the middle of the replay (ulimit -n)"
+
 struct td_request_replay_stats {
     struct td_request_plan_counts plan;
     int64_t answered, failed, not_sent;
     int64_t scored, not_scored; /* recorded answers, counted once per scoring of each */
-    bool server_gone;           /* it died or hung during the replay */
+    bool server_gone;           /* it died or hung during the replay, or requests are not sent for want of files */
+    bool no_files;              /* it is this machine that has no open files left (ulimit -n), not the server */
     uint32_t next_stream;
     double lag_max_ms, lag_mean_ms, seconds;
 };

@@ -34,7 +34,7 @@ static void print_requests(const struct td_fixture_replay_result *r)
     if (q->plan.by_token_ids)
         printf("  prompts went as token ids: the recording holds no text\n");
     if (q->server_gone)
-        printf("  the server died or hung in the middle of the replay\n");
+        printf("  %s\n", q->no_files ? TD_REPLAY_NO_FILES : TD_REPLAY_SERVER_GONE);
 }
 
 static void format_score(double score, char *out, size_t n)

@@ -79,6 +79,7 @@ struct probe {
     const struct td_api_options *opt;
     struct td_api_server *s;
     struct td_http_reply reply;
+    struct td_error unseen;   /* why a request failed first for what this machine lacks */
 };
 
 /* GET base + path. Returns the HTTP status, or a TD_E* code. */
@@ -96,8 +97,11 @@ static int http_get(struct td_http_reply *r, const char *base, const char *path,
 
 static cJSON *get_json(struct probe *p, const char *path)
 {
-    int status = http_get(&p->reply, p->s->url, path, p->opt->headers, NULL);
+    struct td_error why = {0, ""};
+    int status = http_get(&p->reply, p->s->url, path, p->opt->headers, &why);
 
+    if (status < 0 && p->reply.unseen)
+        td_fail(&p->unseen, why.code, "%s", why.msg);
     return status == 200 ? td_json_parse(td_buf_str(&p->reply.body), p->reply.body.len, NULL) : NULL;
 }
 
@@ -320,11 +324,15 @@ static int learn_server(struct probe *p, struct td_error *err)
     const char *owner = td_json_get_str(cJSON_GetArrayItem(td_json_get(models, "data"), 0), "owned_by", "");
     int rc;
 
+    if (!models && p->unseen.code) { /* nothing is known of the server */
+        rc = td_fail(err, p->unseen.code, "%s", p->unseen.msg);
+        goto done;
+    }
     if (!models && !version && !props) {
         rc = td_fail(err, TD_EPROTO, "%s answers, but not as an LLM server (/v1/models: HTTP %d); check the address, or name the "
                      "API with --api", p->s->url, p->reply.status);
         if (p->opt->kind == TD_API_AUTO)
-            return rc;
+            goto done;
         td_error_clear(err);
     }
     p->s->kind = p->opt->kind != TD_API_AUTO ? p->opt->kind : detect_kind(owner, version, props);
@@ -334,6 +342,7 @@ static int learn_server(struct probe *p, struct td_error *err)
         learn_more(p, props, models);
     if (!rc && !*p->s->model)
         rc = td_fail(err, TD_EPROTO, "%s lists no model; name it with --model", p->s->url);
+done:
     cJSON_Delete(version);
     cJSON_Delete(props);
     cJSON_Delete(models);

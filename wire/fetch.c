@@ -11,9 +11,15 @@
 #include "wire/open_files.h"
 #include "wire/transfer_error.h"
 
-static size_t append_to_buf(char *data, size_t size, size_t n, void *arg)
+struct body { struct td_buf *to; bool no_memory; };
+
+static size_t append_to_body(char *data, size_t size, size_t n, void *arg)
 {
-    return td_buf_add(arg, data, size * n) ? 0 : size * n;
+    struct body *b = arg;
+    const int rc = td_buf_add(b->to, data, size * n);
+
+    b->no_memory |= rc == TD_ENOMEM;
+    return rc ? 0 : size * n;
 }
 
 /* Header lines are not kept; too many of them are refused like a body that is too long. */
@@ -29,15 +35,16 @@ static size_t count_header(char *data, size_t size, size_t n, void *arg)
 }
 
 static int fetch_failed(CURLcode rc, const char *url, const char *why, const struct td_transfer_state *at,
-                        struct td_error *err)
+                        bool *unseen, struct td_error *err)
 {
     struct td_transfer_error e;
     char limit[256];
 
+    td_transfer_error(rc, why, at, &e);
+    *unseen = e.kind && !strcmp(e.kind, TD_ERROR_UNSEEN);
     if (*td_open_files_explain(at->why_errno, 1, limit, sizeof limit))
         return td_fail(err, TD_EIO, "%s: %s", url, limit);
-    td_transfer_error(rc, why, at, &e);
-    if (e.kind && !strcmp(e.kind, TD_ERROR_UNSEEN))
+    if (*unseen)
         return td_fail(err, at->no_memory ? TD_ENOMEM : TD_EIO, "%s: %s", url, e.words);
     if (rc == CURLE_OPERATION_TIMEDOUT)
         return td_fail(err, TD_ETIMEOUT, "%s: no answer in time (%s)", url, why);
@@ -87,6 +94,7 @@ int td_http_fetch(const char *url, const char *const *headers, const char *body,
     size_t head_left = TD_HTTP_REPLY_MAX;
     const char *type = NULL, *redirect = NULL;
     struct td_transfer_state at = {.in_head = true};
+    struct body to = {&reply->body, false};
     int no_socket = 0, hidden;
     unsigned no_memory;
     long status = 0, why_errno = 0;
@@ -107,8 +115,8 @@ int td_http_fetch(const char *url, const char *const *headers, const char *body,
     curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)timeout_ms);
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS,
                      (long)(timeout_ms > 0 && timeout_ms < 10000 ? timeout_ms : 10000));
-    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, append_to_buf);
-    curl_easy_setopt(easy, CURLOPT_WRITEDATA, &reply->body);
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, append_to_body);
+    curl_easy_setopt(easy, CURLOPT_WRITEDATA, &to);
     curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, count_header);
     curl_easy_setopt(easy, CURLOPT_HEADERDATA, &head_left);
     if (body) {
@@ -120,9 +128,10 @@ int td_http_fetch(const char *url, const char *const *headers, const char *body,
     curl_easy_getinfo(easy, CURLINFO_CONTENT_TYPE, &type);
     curl_easy_getinfo(easy, CURLINFO_REDIRECT_URL, &redirect);
     curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &why_errno);
-    at.no_memory = td_curl_no_memory() != no_memory;
+    at.no_memory = to.no_memory || td_curl_no_memory() != no_memory;
     at.why_errno = td_transfer_errno_is_ours(no_socket) ? no_socket : (int)why_errno;
     reply->status = (int)status;
+    reply->unseen = false;
     snprintf(reply->redirect, sizeof reply->redirect, "%s", redirect ? redirect : "");
     snprintf(reply->content_type, sizeof reply->content_type, "%s", type ? type : "");
     curl_easy_cleanup(easy);
@@ -130,5 +139,5 @@ int td_http_fetch(const char *url, const char *const *headers, const char *body,
     hidden = hide_secrets(headers, reply, why, err);
     if (hidden)
         return hidden;
-    return rc ? fetch_failed(rc, url, why, &at, err) : TD_OK;
+    return rc ? fetch_failed(rc, url, why, &at, &reply->unseen, err) : TD_OK;
 }

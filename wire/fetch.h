@@ -15,8 +15,9 @@ struct td_http_reply {
     char content_type[128], redirect[256]; /* redirect: where to, as a whole URL; it is not followed */
     struct td_buf body;
     bool as_it_came;          /* asked for by the caller: leave the body's secrets in it */
+    bool unseen;              /* the request failed for what this machine lacks: files, memory, ports */
 };
-#define TD_HTTP_REPLY_INIT {0, "", "", TD_BUF_INIT(TD_HTTP_REPLY_MAX), false}
+#define TD_HTTP_REPLY_INIT {0, "", "", TD_BUF_INIT(TD_HTTP_REPLY_MAX), false, false}
 
 /* GET the url, or POST the body as application/json when it is not NULL. The answer is appended to
  * reply->body, up to TD_HTTP_REPLY_MAX bytes; initialise the reply with TD_HTTP_REPLY_INIT, release

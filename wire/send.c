@@ -159,6 +159,7 @@ static void on_request_done(void *arg, const struct td_client_done *done)
     }
     note_close(s, done->stream, done->t_ns, kind, error);
     s->stats->failed += kind != NULL;
+    s->stats->unseen += kind && !strcmp(kind, TD_ERROR_UNSEEN);
     s->no_files |= done->no_files;
     if (kind && (!strcmp(kind, "connect") || done->no_files))
         s->group_refused++;
@@ -268,6 +269,7 @@ static void note_unsent(struct sender *s, size_t from)
                                             : "not sent: the server no longer answers";
     size_t i;
 
+    s->stats->no_files = no_files && !s->stats->server_gone;
     for (i = from; i < s->plan->n && !s->rc; i++) {
         uint32_t stream = s->stats->next_stream++;
 

@@ -36,6 +36,8 @@ struct td_send_stats {
     uint32_t next_stream;
     int64_t t_start_ns, t_end_ns;
     bool interrupted, server_gone;
+    int64_t unseen;                /* of failed: for what this machine lacks (open files, memory, ports) */
+    bool no_files;                 /* requests are unsent since this machine has no open files left */
 };
 
 /* Send the plan. Nothing is sent when it holds a request that is not allowed: TD_EINVAL. The wire
