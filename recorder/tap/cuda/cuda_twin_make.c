@@ -139,12 +139,13 @@ static bool gather_operands(const struct tap_cuda_captured *s, uint64_t slot,
     return true;
 }
 
-/* May the copies be launched while the product runs, and wait for its end by themselves? */
-static bool may_be_early(const struct tap_cuda_captured *s, void *tail)
+/* May the copies be launched while the product, whose only tail this is, runs, and wait for its end
+ * by themselves? */
+static bool may_be_early(void *tail)
 {
     struct td_cuda_kernel_node what;
 
-    return s->n_tails == 1 && tap_gpu_copies_may_be_early() && tap_driver.graph_kernel_params &&
+    return tap_gpu_copies_may_be_early() && tap_driver.graph_kernel_params &&
            !tap_driver.graph_kernel_params(tail, &what);
 }
 
@@ -187,7 +188,7 @@ static bool add_copies(const struct tap_cuda_captured *s, void *graph, uint64_t 
             return false;
     if (!gather_operands(s, slot, &c) || !gather_sample(s, slot, &c))
         return false;
-    early = early && may_be_early(s, tail[0]);
+    early = early && s->n_tails == 1 && may_be_early(tail[0]);
     tap_gpu_copies_fill_node(&c, &what, params, early);
     if (tap_driver.graph_add_kernel(&node, graph, tail, early ? 0 : s->n_tails, &what) ||
         (early && tap_driver.graph_add_edges(graph, tail, &node, &before_end, 1) &&
