@@ -30,6 +30,7 @@
                                          rows are one op */
 #define GPU_RING_BYTES (64LL << 20)
 #define GPU_ALL_RING_BYTES (256LL << 20) /* every step: a burst of a long prompt must find room */
+#define BUSY_MS 2000                  /* a recorder that ends, or was killed, may take so long */
 #define ANSWER_MS 20000               /* longer than the tap's own patience */
 
 /* A mutex is not fair: a pump with much to do would lock it again before another thread wakes up.
@@ -113,6 +114,24 @@ static int check_rings(const struct td_tap_client_options *o, struct td_error *e
                    TAP_MAX_RING_BYTES);
 }
 
+/* Connect to a tap. Wait a moment where another recorder still is: it may be about to end.
+ *   until : of all taps together; 0: none was busy yet */
+static int greet(const struct td_tap_client *c, struct client_tap *tap, const struct client_found *at,
+                 int64_t *until, struct td_error *err)
+{
+    int rc;
+
+    while ((rc = client_tap_greet(tap, at, err)) == TD_EEXIST) {
+        if (!*until)
+            *until = td_clock_mono_ns() + BUSY_MS * TD_NS_PER_MS;
+        if (td_clock_mono_ns() >= *until || (c->opt.stop && *c->opt.stop))
+            break;
+        td_error_clear(err);
+        td_clock_sleep_until(td_clock_mono_ns() + 50 * TD_NS_PER_MS);
+    }
+    return rc;
+}
+
 /* Connect to all that were found. One good connection is enough, and the others are counted as
  * lost; without one, *err holds the first reason. */
 static int connect_all(struct td_tap_client *c, const struct client_found *found, int n,
@@ -120,6 +139,7 @@ static int connect_all(struct td_tap_client *c, const struct client_found *found
 {
     struct { pid_t pid; char why[200]; } lost[CLIENT_MAX_TAPS];
     int i, n_lost = 0, rc = check_rings(&c->opt, err);
+    int64_t busy_until = 0;
 
     if (rc)
         return rc;
@@ -127,7 +147,7 @@ static int connect_all(struct td_tap_client *c, const struct client_found *found
         struct client_tap *tap = &c->tap[c->n];
         struct td_error why = {0};
 
-        rc = client_tap_greet(tap, &found[i], &why);
+        rc = greet(c, tap, &found[i], &busy_until, &why);
         if (!rc && ((rc = share_memory(c, tap, n, &why)) || (rc = send_rows(c, tap, &why))))
             client_tap_close(tap);
         if (!rc) {

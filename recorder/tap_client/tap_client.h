@@ -25,7 +25,7 @@ struct td_tap_client;
 
 /* Find the taps, connect, and share memory; the taps stay asleep. TD_ENOTFOUND: no tap is there
  * (the sentence says why, and how to get one); TD_EVERSION; TD_EPROTO; TD_EEXIST: another recorder
- * is connected. Of several processes one is enough. */
+ * is connected, and stays for two seconds more. Of several processes one is enough. */
 int td_tap_client_open(const struct td_tap_client_target *target,
                        const struct td_tap_client_options *opt, struct td_tap_client **out,
                        struct td_error *err);

@@ -87,6 +87,11 @@ static int check_message(const struct client_tap *tap, struct tap_msg *m, ssize_
                        tap->socket, n, sizeof *m);
     m->text[TAP_TEXT - 1] = m->library[TAP_TEXT - 1] = m->build[TAP_TEXT - 1] =
         m->fronts[TAP_FRONTS - 1] = '\0';
+    if (m->status == TAP_BUSY && m->number)
+        return td_fail(err, TD_EEXIST,
+                       "process %d: another recorder is connected to its tap, process %u; wait until "
+                       "it has ended",
+                       (int)tap->pid, m->number);
     if (m->status == TAP_BUSY)
         return td_fail(
             err, TD_EEXIST,

@@ -13,6 +13,7 @@ OBJS_test_tap_ggml := recorder recorder/tap_client
 # both ends in one process
 OBJS_test_tap_call := recorder recorder/tap_client
 OBJS_test_tap_arm := recorder recorder/tap_client
+OBJS_test_tap_server := recorder recorder/tap_client
 OBJS_test_tap_vllm := recorder recorder/tap_client
 OBJS_test_tap_torch := recorder recorder/tap_client
 OBJS_test_tap_torch_scaled := recorder recorder/tap_client
@@ -41,7 +42,7 @@ OBJS_test_tap_cuda_rest := recorder recorder/tap_client
 OBJS_test_tap_cuda_times := recorder recorder/tap_client
 OBJS_test_layer_filter := recorder recorder/tap_client
 OBJS_test_gpu_shares := recorder recorder/tap_client
-TAP_TESTS := call arm vllm torch torch_scaled torch_beside cache_rows torch_arms torch_captured cuda cuda_blas_lt cuda_hard cuda_graphs cuda_flight cuda_gather cuda_rest cuda_times cuda_twins cuda_twin_bound cuda_twin_rotation cuda_twin_flight cuda_twin_hard cuda_twin_forms cuda_twin_awq cuda_twin_calls hip own_rows hip_torch
+TAP_TESTS := call arm server vllm torch torch_scaled torch_beside cache_rows torch_arms torch_captured cuda cuda_blas_lt cuda_hard cuda_graphs cuda_flight cuda_gather cuda_rest cuda_times cuda_twins cuda_twin_bound cuda_twin_rotation cuda_twin_flight cuda_twin_hard cuda_twin_forms cuda_twin_awq cuda_twin_calls hip own_rows hip_torch
 $(foreach t,$(TAP_TESTS),$(call unit,tap_$(t))): $(call obj,$(TAP_SRCS))
 # what the tap takes of kernels/gpu, from where all others have it
 $(foreach t,$(TAP_TESTS),$(eval LINK_test_tap_$(t) := $(LIBTD)))

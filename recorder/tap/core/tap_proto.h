@@ -84,7 +84,9 @@ struct tap_msg {
                                     * has seen calls */
     char fronts[TAP_FRONTS];       /* GREETING: names of all fronts that have, "ggml vllm" */
     uint32_t number;               /* TIMES: BEGIN: ms; GET: which kernel, from 0; REPLY to END: how
-                                    * many kernels there are */
+                                    * many kernels there are; GREETING with BUSY: the process that
+                                    * is connected, by its number in the tap's namespace, 0: not
+                                    * known */
     uint32_t lost;                 /* REPLY to END: launches whose times are not known */
     uint64_t launches, time_ns;    /* REPLY to END: of all kernels; to GET: of this one */
     uint64_t window_ns;            /* REPLY to END: how long the window was open */

@@ -129,26 +129,6 @@ static bool serve_peer(void)
     return n >= 8;
 }
 
-static void greet(void)
-{
-    int fd = accept4(listener.fd, NULL, NULL, SOCK_CLOEXEC);
-    struct tap_msg r = {.type = TAP_GREETING};
-
-    if (fd < 0)
-        return;
-    if (!tap_socket_is_welcome(fd)) {
-        reply(fd, &r, TAP_REFUSED, "another user");
-    } else if (peer.fd >= 0) {
-        reply(fd, &r, TAP_BUSY, "another recorder is linked");
-    } else {
-        peer = tap_own_fd(fd);
-        tap_fronts_describe(&r);
-        reply(fd, &r, TAP_OK, NULL);
-        return;
-    }
-    close(fd);
-}
-
 static void drop_peer(void)
 {
     tap_disarm(TAP_ASLEEP_ASKED, 0);
@@ -158,6 +138,30 @@ static void drop_peer(void)
     tap_memory_unmap();
     tap_rows_drop();
     tap_own_fd_close(&peer);
+}
+
+/* Greet who came. A recorder that has died meanwhile keeps nobody out, whatever it wrote before. */
+static void greet(void)
+{
+    int fd = accept4(listener.fd, NULL, NULL, SOCK_CLOEXEC);
+    struct tap_msg r = {.type = TAP_GREETING};
+
+    if (fd < 0)
+        return;
+    if (peer.fd >= 0 && tap_socket_hung_up(peer.fd))
+        drop_peer();
+    if (!tap_socket_is_welcome(fd)) {
+        reply(fd, &r, TAP_REFUSED, "another user");
+    } else if (peer.fd >= 0) {
+        r.number = (uint32_t)tap_socket_peer_pid(peer.fd);
+        reply(fd, &r, TAP_BUSY, "another recorder is linked");
+    } else {
+        peer = tap_own_fd(fd);
+        tap_fronts_describe(&r);
+        reply(fd, &r, TAP_OK, NULL);
+        return;
+    }
+    close(fd);
 }
 
 /* ---- the thread ------------------------------------------------------------------------------ */
@@ -173,7 +177,8 @@ static bool serve_once(void)
         return false;
     if (!tap_own_fd_is_ours(listener) || (peer.fd >= 0 && !tap_own_fd_is_ours(peer)))
         return false;
-    if (p[1].revents && (!(p[1].revents & POLLIN) || !serve_peer()))
+    /* nobody reads an answer to what a dead recorder left to read */
+    if (p[1].revents && ((p[1].revents & (POLLHUP | POLLERR)) || !serve_peer()))
         drop_peer();
     if (p[0].revents)
         greet();

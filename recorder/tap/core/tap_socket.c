@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -151,6 +152,21 @@ bool tap_socket_is_welcome(int fd)
 
     return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) &&
            (who.uid == geteuid() || who.uid == 0);
+}
+
+pid_t tap_socket_peer_pid(int fd)
+{
+    struct ucred who;
+    socklen_t n = sizeof who;
+
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) ? 0 : who.pid;
+}
+
+bool tap_socket_hung_up(int fd)
+{
+    struct pollfd p = {.fd = fd};
+
+    return poll(&p, 1, 0) > 0;        /* POLLHUP and POLLERR come unasked */
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */

@@ -28,6 +28,10 @@ bool tap_socket_listen(struct tap_own_fd *listener);
 void tap_socket_forget(void);
 /* The peer runs as our user, or as root. */
 bool tap_socket_is_welcome(int fd);
+/* The process at the other end, by its number in our namespace. 0: not known. */
+pid_t tap_socket_peer_pid(int fd);
+/* The other end is closed, though words of it may be left to read. */
+bool tap_socket_hung_up(int fd);
 
 /* Send one message. A peer that is gone or does not read is not waited for; its link is shut, since
  * it would wait for the reply. */

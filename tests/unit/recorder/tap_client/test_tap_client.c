@@ -9,6 +9,7 @@
 #include <string.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -709,6 +710,7 @@ static void test_one_recorder_at_a_time(void **state)
     struct td_tap_client *second = NULL;
     struct td_error err = {0};
     struct host h;
+    char named[64];
 
     (void)state;
     host_start(&h);
@@ -716,7 +718,64 @@ static void test_one_recorder_at_a_time(void **state)
     tape_open(&t, &h, (struct td_tap_client_options){0});
     assert_int_equal(td_tap_client_open(&(struct td_tap_client_target){.pid = h.p.pid}, &(struct td_tap_client_options){.writer = t.w}, &second, &err), TD_EEXIST);
     assert_null(second);
+    snprintf(named, sizeof named, "another recorder is connected to its tap, process %d;", (int)getpid());
+    assert_non_null(strstr(err.msg, named));
     tape_close(&t, &c);
+    content_free(&c);
+    host_end(&h);
+}
+
+struct busy_once { int listener; char path[192], real[192]; };
+
+/* Tell the recorder that comes that another one is there; the next one finds the real tap. */
+static void *be_busy_once(void *arg)
+{
+    struct busy_once *b = arg;
+    const struct tap_msg m = {.magic = TAP_MAGIC, .version = TAP_VERSION, .type = TAP_GREETING, .status = TAP_BUSY};
+    int fd = accept(b->listener, NULL, NULL);
+
+    if (fd < 0 || rename(b->real, b->path) || send(fd, &m, sizeof m, MSG_NOSIGNAL) != sizeof m)
+        return arg;
+    close(fd);
+    return NULL;
+}
+
+/* The other recorder was about to end: it is waited for. */
+static void test_recorder_that_ends(void **state)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    struct td_tap_client_target target = {.socket = at.sun_path};
+    struct td_error err = {0};
+    struct busy_once b;
+    pthread_t thread;
+    struct content c;
+    struct host h;
+    struct tape t;
+    void *wrong;
+
+    (void)state;
+    host_start(&h);
+    host_do(&h, "steps 1 1");
+    tape_open(&t, &h, (struct td_tap_client_options){0}); /* it listens */
+    tape_close(&t, &c);
+    content_free(&c);
+    snprintf(b.real, sizeof b.real, "%s/tap-%d.sock", runtime, (int)h.p.pid);
+    snprintf(b.path, sizeof b.path, "%s/busy.sock", root);
+    snprintf(at.sun_path, sizeof at.sun_path, "%s/busy.sock", root);
+    b.listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(b.listener, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(b.listener, 4), 0);
+    assert_int_equal(pthread_create(&thread, NULL, be_busy_once, &b), 0);
+    snprintf(t.dir, sizeof t.dir, "%s", fresh_dir());
+    must(td_writer_create(t.dir, &(struct td_writer_options){.tool = "record"}, &t.w, &err), &err);
+    must(td_tap_client_open(&target, &(struct td_tap_client_options){.writer = t.w, .nonce = nonce}, &t.l, &err), &err);
+    pthread_join(thread, &wrong);
+    assert_null(wrong);
+    close(b.listener);
+    tape_arm(&t, &everything);
+    host_do(&h, "steps 2 2");
+    tape_close(&t, &c);
+    assert_int_equal(c.n_ops, 2 * LAYERS);
     content_free(&c);
     host_end(&h);
 }
@@ -1026,6 +1085,7 @@ int main(void)
         cmocka_unit_test(test_recorder_killed),
         cmocka_unit_test(test_recorder_stopped),
         cmocka_unit_test(test_one_recorder_at_a_time),
+        cmocka_unit_test(test_recorder_that_ends),
         cmocka_unit_test(test_fork),
         cmocka_unit_test(test_too_many_processes),
         cmocka_unit_test(test_descriptors_closed),
