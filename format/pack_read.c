@@ -239,6 +239,12 @@ static int decoded(size_t got, const struct td_pack_head *h)
     return got == h->raw_len ? TD_OK : TD_ECORRUPT;
 }
 
+/* Are the stored bytes the blob's own? */
+static bool is_raw(const struct td_pack_head *h)
+{
+    return h->encoding == TD_PACK_RAW && h->stored_len == h->raw_len;
+}
+
 static int decode_blob(const struct td_pack_head *h, const uint8_t *stored, uint8_t *raw)
 {
     uint8_t *planes;
@@ -246,10 +252,7 @@ static int decode_blob(const struct td_pack_head *h, const uint8_t *stored, uint
 
     switch (h->encoding) {
     case TD_PACK_RAW:
-        if (h->stored_len != h->raw_len)
-            return TD_ECORRUPT;
-        memcpy(raw, stored, h->raw_len);
-        return TD_OK;
+        return TD_ECORRUPT; /* else is_raw() */
     case TD_PACK_ZSTD:
         return decoded(ZSTD_decompress(raw, h->raw_len, stored, h->stored_len), h);
     case TD_PACK_PLANES:
@@ -278,6 +281,8 @@ static bool is_plausible(const struct td_pack_head *h, const uint8_t *stored)
 /* Memory that reading a blob takes. */
 static uint64_t blob_cost(const struct td_pack_head *h)
 {
+    if (is_raw(h))
+        return h->raw_len;
     return h->stored_len + h->raw_len * (h->encoding == TD_PACK_PLANES ? 2 : 1);
 }
 
@@ -305,14 +310,18 @@ int td_pack_read(const struct td_pack *pk, uint64_t at, const struct td_hash *wa
                        pk->src.name, hex, (unsigned long long)at, (unsigned long long)h.raw_len, (unsigned long long)max);
     if (td_memory_room(blob_cost(&h), pk->src.name, err))
         return TD_ENOMEM;
-    stored = malloc(h.stored_len ? h.stored_len : 1);
+    stored = malloc(h.stored_len ? h.stored_len : 1); /* most bytes are stored raw: these are read to where they stay */
     rc = stored ? td_source_read(&pk->src, at + TD_PACK_HEAD, stored, h.stored_len, err) : TD_ENOMEM;
     if (!rc && (td_hash64(stored, h.stored_len) != h.sum || !is_plausible(&h, stored)))
         rc = TD_ECORRUPT;
-    if (!rc && !(raw = malloc(h.raw_len ? h.raw_len : 1)))
+    if (is_raw(&h)) {
+        raw = stored;
+        stored = NULL;
+    } else if (!rc && !(raw = malloc(h.raw_len ? h.raw_len : 1))) {
         rc = TD_ENOMEM;
-    if (!rc)
+    } else if (!rc) {
         rc = decode_blob(&h, stored, raw);
+    }
     if (!rc && !td_hash_eq(td_hash_bytes(raw, h.raw_len), h.hash))
         rc = TD_ECORRUPT;
     free(stored);

@@ -17,6 +17,7 @@
 #include "common/fs.h"
 #include "common/log.h"
 #include "common/memory.h"
+#include "common/time_spent.h"
 
 #define HELLO_TIMEOUT_MS 300000 /* torch takes 7 s of CPU time to load, and took a minute on a busy machine */
 
@@ -445,17 +446,29 @@ static bool failed_outside_build(const struct td_build_process *r, int rc, enum 
     return m->status == TD_PROTO_NO_MEMORY || (m->status == TD_PROTO_FAILED && a->reached < TD_STAGE_PREPARE);
 }
 
+/* What the child says of TD_PROTO_TIMES. */
+static void count_times(const char *text)
+{
+    long long ns[5];
+
+    if (sscanf(text, "%lld %lld %lld %lld %lld", &ns[0], &ns[1], &ns[2], &ns[3], &ns[4]) == 5)
+        for (int i = 0; i < 5; i++)
+            td_time_spent_ns((enum td_time_span)(TD_TIME_BUILD_LOAD + i), ns[i]);
+}
+
 /* One attempt. *outside: it failed without having come to the build's code. */
 static int run_once(struct td_build_process *r, const struct td_op_call *op, int repeats,
                     struct td_run_result *res, bool *outside, struct td_error *err)
 {
     struct td_error refused = {0};
     struct td_proto_msg m;
+    int64_t at;
     bool over;
     int rc;
 
     memset(res, 0, sizeof *res);
     *outside = false;
+    at = td_clock_mono_ns();
     rc = make_ready(r, op, repeats, &over, &refused);
     if (rc && over) {
         break_run(res, &refused);
@@ -466,8 +479,10 @@ static int run_once(struct td_build_process *r, const struct td_op_call *op, int
     new_message(r, TD_PROTO_RUN, &m);
     m.size = r->may_hold;
     m.repeats = (uint32_t)repeats;
-    m.flags = r->opt.guard ? TD_PROTO_GUARD : 0;
+    m.flags = (r->opt.guard ? TD_PROTO_GUARD : 0) | TD_PROTO_TIMES;
+    at = td_time_spent(TD_TIME_RUN_PACK, at);
     rc = call_child(r, &m, &res->status, res->reason, sizeof res->reason, err);
+    at = td_time_spent(TD_TIME_RUN_WAIT, at);
     res->reached = ((struct td_proto_arena *)r->arena)->reached;
     *outside = failed_outside_build(r, rc, res->status, res->reason, &m);
     if (rc)
@@ -480,7 +495,10 @@ static int run_once(struct td_build_process *r, const struct td_op_call *op, int
         res->status = TD_RUN_CRASHED;
         r->crashes++;
     }
-    snprintf(res->reason, sizeof res->reason, "%.479s", m.text);
+    if (m.status == TD_PROTO_OK)
+        count_times(m.text);
+    else
+        snprintf(res->reason, sizeof res->reason, "%.479s", m.text);
     memcpy(res->rounding, m.rounding, sizeof res->rounding);
     res->varies = m.flags & TD_PROTO_VARIES;
     res->half_sums = m.iterations <= INT_MAX / 2 ? (int)m.iterations : 0;
@@ -488,6 +506,7 @@ static int run_once(struct td_build_process *r, const struct td_op_call *op, int
         return td_fail(err, TD_EPROTO, "%s: the child says it ran %u of %d repeats", r->opt.name, m.repeats, repeats);
     if (m.repeats)
         copy_images(r, op, (int)m.repeats, res);
+    td_time_spent(TD_TIME_RUN_IMAGES, at);
     return TD_OK;
 }
 

@@ -55,6 +55,8 @@ enum td_proto_status { TD_PROTO_OK = 0, TD_PROTO_UNSUPPORTED = 1, TD_PROTO_FAILE
                        TD_PROTO_NO_MEMORY = 3 }; /* failed for want of memory, its own or the build's */
 enum td_proto_flag { TD_PROTO_GUARD = 1, TD_PROTO_COLD = 2,
                      TD_PROTO_VARIES = 8, /* of a reply to RUN: the kernel is known to give other bits each time */
+                     TD_PROTO_TIMES = 32, /* of RUN: the text of a good reply may say how long each stage took, in ns,
+                                             "LOAD PREPARE RUN FETCH RELEASE" */
                      TD_PROTO_ON_GPU = 16, /* of a reply to HELLO: it times with a GPU's clock, and RESTART gives
                                               it other memory in the same process */
                      TD_PROTO_LAST = 4 /* of a reply: what ran cannot run again in this process, which ends now */ };

@@ -8,6 +8,7 @@
 
 #include "common/clock.h"
 #include "common/memory.h"
+#include "common/time_spent.h"
 #include "replayer/beside.h"
 #include "replayer/op_judge.h"
 #include "replayer/op_rewrite.h"
@@ -16,6 +17,8 @@
 #define BATCH_OPS 256                    /* of a batch that is alone */
 #define BESIDE_OPS 128                   /* of one of three */
 #define MOST_ASIDE (TD_OP_BATCH_STAGES * (BATCH_OPS + 1)) /* each stage's batch; nothing is read as long as an op waits */
+#define AHEAD_OPS 32                     /* of which tensors are read at once, */
+#define AHEAD_BYTES ((uint64_t)64 << 20) /* or so many bytes of them */
 #define BATCH_BYTES ((size_t)1 << 30)    /* of all batches together, but at most an eighth of the memory */
 #define BESIDE_MEMORY ((int64_t)4 << 30) /* with less, one stage works at a time: judging takes memory of its own */
 
@@ -106,11 +109,14 @@ static int take_op(struct td_op_batches *b, struct td_op_item *it, bool is_first
 {
     const struct td_op_choice *next = td_op_pace_next(b->pace, b->run, b->window, is_first, err);
     struct td_op rec = {0};
+    int64_t began_ns;
     int rc;
 
     if (!next)
         return err && err->code ? err->code : 0;
+    began_ns = td_clock_mono_ns();
     rc = td_op_window_next(b->window, &rec, err);
+    td_time_spent(TD_TIME_READ_RECORDS, began_ns);
     if (rc <= 0)
         return rc;
     memset(it, 0, sizeof *it);
@@ -152,9 +158,11 @@ static void take_waiting(struct td_op_batches *b, struct td_op_item *it)
  * while these are there. */
 static bool load_op(struct td_op_batches *b, struct td_op_item *it, const struct td_op_item *before, const struct limit *most, size_t *bytes)
 {
+    const int64_t began_ns = td_clock_mono_ns();
     size_t n;
 
     td_op_run_load(b->run->loader, it);
+    td_time_spent(TD_TIME_READ_BLOBS, began_ns);
     n = item_bytes(b, it, before);
     if (!it->is_alone && (it->no_memory || (most->beside && n > most->bytes))) {
         set_aside(b, it);
@@ -162,6 +170,19 @@ static bool load_op(struct td_op_batches *b, struct td_op_item *it, const struct
     }
     *bytes += n;
     return true;
+}
+
+/* Read the tensors of the ops that come next, with several threads. */
+static void read_ahead(struct td_op_batches *b)
+{
+    const int64_t began_ns = td_clock_mono_ns();
+    const struct td_op *ops[AHEAD_OPS];
+    int n = 0;
+
+    while (n < AHEAD_OPS && (ops[n] = td_op_window_ahead(b->window, (size_t)n)))
+        n++;
+    b->read_ahead = n ? td_op_loader_read_ahead(b->run->loader, ops, n, b->threads, AHEAD_BYTES) : 0;
+    td_time_spent(TD_TIME_READ_BLOBS, began_ns);
 }
 
 static int read_batch(struct td_op_batches *b, struct td_op_batch *to, struct limit most, struct td_error *err)
@@ -176,7 +197,12 @@ static int read_batch(struct td_op_batches *b, struct td_op_batch *to, struct li
         load_op(b, &to->item[0], NULL, &most, &bytes);
         most.ops = 1;
     }
-    while (to->n < most.ops && bytes < most.bytes && !atomic_load(&b->ends) && (rc = take_op(b, &to->item[to->n], to->n == 0, err)) > 0) {
+    while (to->n < most.ops && bytes < most.bytes && !atomic_load(&b->ends)) {
+        if (most.beside && !b->read_ahead)
+            read_ahead(b);
+        if ((rc = take_op(b, &to->item[to->n], to->n == 0, err)) <= 0)
+            break;
+        b->read_ahead -= b->read_ahead > 0;
         if (!load_op(b, &to->item[to->n], to->n ? &to->item[to->n - 1] : NULL, &most, &bytes))
             break;
         to->n++;
@@ -244,6 +270,7 @@ static void judge_batch(void *arg)
     struct td_op_batch *of = x->of;
     const int64_t began_ns = td_clock_mono_ns();
     double products = 0;
+    int64_t at;
     int i;
 
     for (i = 0; i < of->n; i++)
@@ -253,9 +280,11 @@ static void judge_batch(void *arg)
     x->rc = td_op_judge_batch(of->item, of->n, b->makers, b->cache, b->threads, on_judged, b, &x->err);
     if (b->run->has_baseline && b->run->opt->op_timing)
         td_reference_makers_settle(b->makers);
+    at = td_clock_mono_ns();
     for (i = 0; i < of->n; i++)
         if (!lacked_memory(&of->item[i]))
             td_op_variety_add(b->variety, &of->item[i]);
+    td_time_spent(TD_TIME_JUDGE_VARIETY, at);
     x->took_ns = td_clock_mono_ns() - began_ns;
     b->judged_ns += x->took_ns;
 }
@@ -427,6 +456,7 @@ int td_op_batches_replay(struct td_op_batches *b, struct td_op_window *w, struct
 
     b->window = w;
     b->threads = td_op_judge_threads();
+    b->read_ahead = 0;
     while (!rc && more && !is_over(b)) {
         if (b->n_aside || !may_overlap(b)) {
             rc = replay_alone(b, &more, err);

@@ -57,6 +57,7 @@ struct td_op_batches {
     struct td_op_batch batch[TD_OP_BATCH_STAGES];
     struct td_op_waiting *aside; int n_aside; /* as many as the stages have at most; the reader adds to them, or the main thread */
     int threads;
+    int read_ahead;                      /* ops that come next, whose tensors were read */
     atomic_bool ends;                    /* nothing more is read */
 };
 

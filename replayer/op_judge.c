@@ -12,6 +12,7 @@
 
 #include "common/clock.h"
 #include "common/memory.h"
+#include "common/time_spent.h"
 #include "kernels/ops/op_kinds.h"
 #include "kernels/ops/product_share.h"
 #include "replayer/judge_halves.h"
@@ -288,17 +289,22 @@ static void judge_work(const struct batch *b, const struct work *w)
     struct side_refs *made = calloc(N_SIDES, sizeof *made), *side[N_SIDES];
     const char *rounding[N_SIDES] = {td_op_item_rounding(first, NULL), td_op_item_rounding(first, &first->candidate),
                                      td_op_item_rounding(first, &first->baseline)};
+    int64_t at;
     int i, s, k, n = 0;
 
     for (s = 0; made && s < N_SIDES; s++) {
         for (k = 0; k < n && strcmp(made[k].rounding, rounding[s]); k++)
             ;
         if (k == n) {
+            const int64_t began_ns = td_clock_mono_ns();
+
             made[n].rounding = rounding[s];
             find_refs(b, kind, w, &made[n++]);
+            td_time_spent(TD_TIME_JUDGE_REFERENCES, began_ns);
         }
         side[s] = &made[k];
     }
+    at = td_clock_mono_ns();
     for (i = 0; i < w->n; i++) {
         if (made) {
             judge_or_refuse_item(&first[i], side, i);
@@ -307,6 +313,7 @@ static void judge_work(const struct batch *b, const struct work *w)
             td_op_item_fail(&first[i], TD_OP_BROKEN, "out of memory for the reference");
         }
     }
+    td_time_spent(TD_TIME_JUDGE_OUTPUTS, at);
     for (k = 0; k < n; k++)
         release_refs(&made[k], w->n);
     free(made);

@@ -2,6 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "replayer/op_load.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +16,8 @@
 
 #define IDLE_MAX_BYTES ((size_t)512 << 20) /* of tensors kept although no op holds them */
 #define MAX_ENTRIES 4096
+#define AHEAD_MAX 256        /* tensors that are read ahead at once */
+#define AHEAD_THREADS 4      /* as many read as fast as most disks can */
 #define MAX_CHECKPOINTS 8
 #define MAX_ELEM 256 /* bytes of an element or a block, at most */
 
@@ -178,9 +182,12 @@ static int fetch_bytes(struct td_op_loader *l, const struct td_tensor_rec *t, vo
         rc = td_fixture_blob(l->fx, t->blob, td_tensor_rec_max_bytes(t), data, size, err);
         return rc ? (td_fail_at(err, "%s", t->role), rc) : TD_OK;
     }
-    if (cJSON_IsObject(t->ref))
-        return load_from_checkpoint(l, t, data, size, err);
-    return td_fail(err, TD_ENOTFOUND, "%s: its bytes were not recorded, only their hash", t->role);
+    return load_from_checkpoint(l, t, data, size, err);
+}
+
+static bool can_fetch(const struct td_tensor_rec *t)
+{
+    return t->stored || cJSON_IsObject(t->ref);
 }
 
 /* Is that the error of a stored blob that is not as it was written? A fixture that lost blobs when
@@ -191,29 +198,46 @@ static bool is_damage(const struct td_op_loader *l, int rc)
            (rc == TD_ENOTFOUND && !td_json_get(td_fixture_manifest(l->fx), "repaired"));
 }
 
+/* Make room for one more entry among those that no op holds. False: ops hold too many. */
+static bool make_entry_room(struct td_op_loader *l)
+{
+    const size_t part = (size_t)td_memory_max() / 8, idle = part < IDLE_MAX_BYTES ? part : IDLE_MAX_BYTES;
+
+    while ((l->idle_bytes > idle || l->n == MAX_ENTRIES) && evict_one(l))
+        ;
+    return l->n < MAX_ENTRIES;
+}
+
+/* Keep bytes, which are taken, although no op holds them yet. */
+static struct entry *add_entry(struct td_op_loader *l, struct td_hash key, void *data, size_t size)
+{
+    struct entry *e = &l->entries[l->n++];
+
+    *e = (struct entry){.hash = key, .data = data, .size = size, .last = ++l->clock};
+    l->idle_bytes += size;
+    return e;
+}
+
 static int hold_bytes(struct td_op_loader *l, const struct td_tensor_rec *t,
                       struct td_op_hold *hold, void **data, size_t *size, struct td_error *err)
 {
     struct td_hash key = content_key(t);
     struct entry *e = find_entry(l, key);
-    const size_t part = (size_t)td_memory_max() / 8, idle = part < IDLE_MAX_BYTES ? part : IDLE_MAX_BYTES;
     int rc;
 
     if (td_hash_is_zero(key))
         return td_fail(err, TD_ENOTFOUND, "%s: neither its bytes nor their hash were recorded", t->role);
+    if (!can_fetch(t)) /* though they may be here, for an op that stored them: which ops are is chance */
+        return td_fail(err, TD_ENOTFOUND, "%s: its bytes were not recorded, only their hash", t->role);
     if (!e) {
-        while ((l->idle_bytes > idle || l->n == MAX_ENTRIES) && evict_one(l))
-            ;
-        if (l->n == MAX_ENTRIES)
+        if (!make_entry_room(l))
             return td_fail(err, TD_ELIMIT, "more than %d tensors in use at once", MAX_ENTRIES);
         rc = fetch_bytes(l, t, data, size, err);
         if (rc) {
             hold->damaged = t->stored && is_damage(l, rc);
             return rc;
         }
-        e = &l->entries[l->n++];
-        *e = (struct entry){.hash = key, .data = *data, .size = *size};
-        l->idle_bytes += *size;
+        e = add_entry(l, key, *data, *size);
     }
     if (!e->uses++)
         l->idle_bytes -= e->size;
@@ -232,6 +256,69 @@ void td_op_loader_put(struct td_op_loader *l, struct td_op_hold *hold)
         if (e && e->uses && !--e->uses)
             l->idle_bytes += e->size;
     }
+}
+
+/* ---- reading ahead ------------------------------------------------------------------------------------------------- */
+
+/* Tensors that threads read, each the next one that none has begun. */
+struct ahead {
+    struct td_fixture *fx;
+    struct { const struct td_tensor_rec *t; void *data; size_t size; } item[AHEAD_MAX];
+    int n;
+    uint64_t bytes;
+    atomic_int next;
+};
+
+static void *read_ahead(void *arg)
+{
+    struct ahead *a = arg;
+    int i;
+
+    while ((i = atomic_fetch_add(&a->next, 1)) < a->n) {
+        const struct td_tensor_rec *t = a->item[i].t;
+
+        if (td_fixture_blob(a->fx, t->blob, td_tensor_rec_max_bytes(t), &a->item[i].data, &a->item[i].size, NULL))
+            a->item[i].data = NULL;
+    }
+    return NULL;
+}
+
+static void add_ahead(struct td_op_loader *l, struct ahead *a, const struct td_tensor_rec *t)
+{
+    if (!t->stored || td_hash_is_zero(t->blob) || a->n == AHEAD_MAX || find_entry(l, t->blob))
+        return;
+    for (int i = 0; i < a->n; i++)
+        if (td_hash_eq(a->item[i].t->blob, t->blob))
+            return;
+    a->item[a->n++].t = t;
+    a->bytes += td_tensor_rec_max_bytes(t);
+}
+
+int td_op_loader_read_ahead(struct td_op_loader *l, const struct td_op *const *ops, int n, int threads, uint64_t most_bytes)
+{
+    struct ahead a = {.fx = l->fx};
+    pthread_t ids[AHEAD_THREADS];
+    int started = 0, i, t;
+
+    for (i = 0; i < n && a.bytes < most_bytes && a.n + ops[i]->n_in < AHEAD_MAX; i++) {
+        for (t = 0; t < ops[i]->n_in; t++)
+            add_ahead(l, &a, &ops[i]->in[t]);
+        if (ops[i]->has_out)
+            add_ahead(l, &a, &ops[i]->out);
+    }
+    threads = threads < AHEAD_THREADS ? threads : AHEAD_THREADS;
+    for (t = 1; t < threads && t < a.n; t++)
+        if (!pthread_create(&ids[started], NULL, read_ahead, &a))
+            started++;
+    read_ahead(&a);
+    for (t = 0; t < started; t++)
+        pthread_join(ids[t], NULL);
+    for (t = 0; t < a.n; t++)
+        if (a.item[t].data && make_entry_room(l))
+            add_entry(l, a.item[t].t->blob, a.item[t].data, a.item[t].size);
+        else
+            free(a.item[t].data);
+    return i;
 }
 
 /* ---- ops ----------------------------------------------------------------------------------------------------------- */

@@ -26,6 +26,9 @@ struct td_op_hold {
  * nothing. So it is when the recorded output was stored and cannot be read. */
 int td_op_loader_get(struct td_op_loader *l, const struct td_op *rec, struct td_op_call *op,
                      const void **recorded, struct td_op_hold *hold, struct td_error *err);
+/* Read stored tensors of ops that come next, with so many threads: at most so many bytes, and those of the first op in any case. What
+ * cannot be read is left to td_op_loader_get(). Returns of how many ops all were looked at. */
+int td_op_loader_read_ahead(struct td_op_loader *l, const struct td_op *const *ops, int n, int threads, uint64_t most_bytes);
 /* Free the tensors that no op holds. */
 void td_op_loader_forget(struct td_op_loader *l);
 /* Let the hold's tensors go. A zeroed hold is allowed. */

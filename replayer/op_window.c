@@ -103,6 +103,11 @@ const struct td_op_choice *td_op_window_peek(const struct td_op_window *w)
     return w->next < w->n ? &w->list->items[w->which[w->next]] : NULL;
 }
 
+const struct td_op *td_op_window_ahead(const struct td_op_window *w, size_t i)
+{
+    return i < w->end - w->next ? &w->rec[w->next - w->first + i] : NULL;
+}
+
 int td_op_window_next(struct td_op_window *w, struct td_op *op, struct td_error *err)
 {
     int rc = w->next < w->n && w->next == w->end ? fill(w, err) : TD_OK;

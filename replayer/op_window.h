@@ -19,6 +19,8 @@ int td_op_window_open(struct td_fixture *fx, const struct td_op_list *list, int3
                       struct td_op_window **out, struct td_error *err);
 /* The op that td_op_window_next() gives next; NULL: none is left. */
 const struct td_op_choice *td_op_window_peek(const struct td_op_window *w);
+/* The record of the op that comes i ops behind that one; NULL: it is not in memory yet, or there is none. Valid until it is taken. */
+const struct td_op *td_op_window_ahead(const struct td_op_window *w, size_t i);
 /* Take the next op: 1: *op is the caller's; 0: none is left; < 0: the recording cannot be read. */
 int td_op_window_next(struct td_op_window *w, struct td_op *op, struct td_error *err);
 void td_op_window_close(struct td_op_window *w); /* NULL is allowed */

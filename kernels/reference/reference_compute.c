@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/hash.h"
+#include "common/time_spent.h"
 #include "kernels/ops/gemm_ref.h"
 #include "kernels/ops/gptq_any_ref.h"
 #include "kernels/reference/reference_cu.h"
@@ -125,6 +126,7 @@ static void fill_slot(struct td_reference_slot *slot, const struct source *s, co
 static int run_rows(struct td_reference_gpu *g, const struct source *s, const struct td_reference_job *j, int64_t i0, struct td_op_ref *ref,
                     struct td_error *err)
 {
+    int64_t from_ns = td_clock_mono_ns();
     struct td_reference_slot *slot = td_reference_slot_take(g);
     const size_t bytes = (size_t)(j->m * j->n) * sizeof(double);
     const int64_t at = i0 * j->n;
@@ -132,12 +134,16 @@ static int run_rows(struct td_reference_gpu *g, const struct source *s, const st
 
     if (!slot)
         return td_fail(err, TD_EUNSUPPORTED, "no GPU is ready");
+    from_ns = td_time_spent(TD_TIME_JUDGE_SLOT, from_ns);
     fill_slot(slot, s, j, i0);
-    if (!(rc = td_reference_slot_run(g, slot, err))) {
+    rc = td_reference_slot_run(g, slot, err);
+    from_ns = td_time_spent(TD_TIME_JUDGE_JOB, from_ns);
+    if (!rc) {
         memcpy(ref->r0 + at, slot->job.r0, bytes);
         memcpy(ref->mag + at, slot->job.mag, bytes);
         if (slot->job.r1)
             memcpy(ref->r1 + at, slot->job.r1, bytes);
+        td_time_spent(TD_TIME_JUDGE_COPY, from_ns);
     }
     td_reference_slot_put(g, slot);
     return rc;
@@ -154,6 +160,7 @@ static int finish(const struct source *s, struct td_op_ref *ref, struct td_error
 {
     static atomic_uint count;
     const unsigned number = atomic_fetch_add(&count, 1);
+    int64_t at = td_clock_mono_ns();
     int rc = s->is_gptq ? td_reference_sample_gptq(&s->gptq, ref, number, err) : td_reference_sample_gemm(&s->gemm, ref, number, err);
 
     if (rc)
@@ -162,7 +169,12 @@ static int finish(const struct source *s, struct td_op_ref *ref, struct td_error
         td_gptq_op_ref_finish(&s->gptq, ref);
     else
         td_gemm_ref_finish(&s->gemm, ref);
-    return number % WHOLE_EACH ? TD_OK : compare_whole(s, ref, number, err);
+    at = td_time_spent(TD_TIME_JUDGE_SAMPLE, at);
+    if (number % WHOLE_EACH)
+        return TD_OK;
+    rc = compare_whole(s, ref, number, err);
+    td_time_spent(TD_TIME_JUDGE_WHOLE, at);
+    return rc;
 }
 
 int td_reference_gpu_compute(struct td_reference_gpu *g, const struct td_op_call *op, uint64_t weights, struct td_op_ref *ref,

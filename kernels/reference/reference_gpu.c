@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "common/clock.h"
+#include "common/time_spent.h"
 #include "kernels/reference/reference_device.h"
 #include "kernels/reference/reference_queue.h"
 
@@ -134,10 +135,14 @@ static void *serve(void *arg)
     open_device(g);
     pthread_mutex_lock(&g->lock);
     while (!g->stop)
-        if (g->state == TD_REFERENCE_READY && (s = next_queued(g)))
+        if (g->state == TD_REFERENCE_READY && (s = next_queued(g))) {
             run_slot(g, s);
-        else
+        } else {
+            const int64_t idle_ns = td_clock_mono_ns();
+
             pthread_cond_wait(&g->changed, &g->lock);
+            td_time_spent(TD_TIME_REF_IDLE, idle_ns);
+        }
     pthread_mutex_unlock(&g->lock);
     for (int i = 0; g->device && i < SLOTS; i++)
         if (g->slots[i].pinned && !td_reference_device_is_dead(g->device))

@@ -43,12 +43,18 @@ struct child {
     void *images;
     void *prepared;              /* between PREPARE and RELEASE */
     bool renewed;                /* between RESTART and HELLO: the build is still open */
+    int64_t stage_ns[TD_STAGE_RELEASE + 1], entered_ns; /* how long each stage of the request took; when the last one began */
     bool clean;                  /* the last request ran, and left its inputs as they were */
     void *sweep;
 };
 
 static void enter_stage(struct child *c, enum td_proto_stage s, uint32_t repeat)
 {
+    const int64_t now = td_clock_mono_ns();
+
+    if (c->arena->stage <= TD_STAGE_RELEASE)
+        c->stage_ns[c->arena->stage] += now - c->entered_ns;
+    c->entered_ns = now;
     c->arena->repeat = repeat;
     c->arena->stage = s;
     if (s > c->arena->reached)
@@ -230,11 +236,21 @@ static void report_nature(struct child *c, const void *prepared, struct td_proto
     m->iterations = (uint32_t)(c->provider->half_sums ? c->provider->half_sums(c->state, prepared) : 0);
 }
 
+static void say_times(struct child *c, struct td_proto_msg *m)
+{
+    enter_stage(c, TD_STAGE_IDLE, 0);
+    snprintf(m->text, sizeof m->text, "%lld %lld %lld %lld %lld", (long long)c->stage_ns[TD_STAGE_LOAD], (long long)c->stage_ns[TD_STAGE_PREPARE],
+             (long long)c->stage_ns[TD_STAGE_RUN], (long long)c->stage_ns[TD_STAGE_FETCH], (long long)c->stage_ns[TD_STAGE_RELEASE]);
+}
+
 static void serve_run(struct child *c, struct td_proto_msg *m)
 {
     struct td_error err = {0};
+    const bool says_times = m->flags & TD_PROTO_TIMES;
     uint32_t want = m->repeats;
     void *prepared = NULL;
+
+    memset(c->stage_ns, 0, sizeof c->stage_ns);
 
     m->repeats = m->iterations = 0;
     m->rounding[0] = '\0';
@@ -250,6 +266,8 @@ static void serve_run(struct child *c, struct td_proto_msg *m)
     enter_stage(c, TD_STAGE_RELEASE, 0);
     c->provider->release(c->state, prepared);
     c->clean = m->status == TD_PROTO_OK;
+    if (says_times && m->status == TD_PROTO_OK)
+        say_times(c, m);
 }
 
 /* ---- timing -------------------------------------------------------------------------------------------------------- */
