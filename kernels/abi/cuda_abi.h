@@ -198,7 +198,9 @@ enum { TD_CUDA_GRAPH_UPLOAD = 2, TD_CUDA_GRAPH_DEVICE_LAUNCH = 4 };
 /* Pages that the device copies from and to by itself. The members are NULL where a library lacks them. */
 #define TD_CUDA_PINNING(X) \
     X(cuMemHostRegister_v2, host_register, (void *p, size_t bytes, unsigned flags)) \
-    X(cuMemHostUnregister, host_unregister, (void *p))
+    X(cuMemHostUnregister, host_unregister, (void *p)) \
+    X(cuMemcpyHtoDAsync_v2, copy_to_device_async, (uint64_t to, const void *from, size_t bytes, void *stream)) \
+    X(cuMemcpyDtoHAsync_v2, copy_to_host_async, (void *to, uint64_t from, size_t bytes, void *stream))
 
 /* Virtual memory, since CUDA 10.2. The members are NULL with an older driver. */
 #define TD_CUDA_MAPPING(X) \

@@ -114,7 +114,9 @@ struct td_hip_config {                 /* HIP_LAUNCH_CONFIG, since HIP 6.5 */
 /* The same members with the same arguments as TD_CUDA_PINNING. */
 #define TD_HIP_PINNING(X) \
     X(hipHostRegister, host_register, (void *p, size_t bytes, unsigned flags)) \
-    X(hipHostUnregister, host_unregister, (void *p))
+    X(hipHostUnregister, host_unregister, (void *p)) \
+    X(hipMemcpyHtoDAsync, copy_to_device_async, (uint64_t to, const void *from, size_t bytes, void *stream)) \
+    X(hipMemcpyDtoHAsync, copy_to_host_async, (void *to, uint64_t from, size_t bytes, void *stream))
 
 /* Virtual memory: the same members with the same arguments as TD_CUDA_MAPPING. */
 #define TD_HIP_MAPPING(X) \

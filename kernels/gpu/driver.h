@@ -59,6 +59,11 @@ struct td_gpu_driver {
     /* Pin memory of this process, so that copies of it are faster. False: this driver cannot. */
     bool (*pin)(void *device, void *memory, size_t bytes);
     void (*unpin)(void *device, void *memory);
+    /* Copy memory that is pinned, in the order of the stream and without waiting for it: the bytes must stay as they are, or are
+     * there, once the stream was waited for. copies_async: can this driver? */
+    bool (*copies_async)(const void *device);
+    int (*copy_in_async)(void *device, uint64_t to, const void *from, size_t bytes, struct td_error *err);
+    int (*copy_out_async)(void *device, void *to, uint64_t from, size_t bytes, struct td_error *err);
     int (*copy_in)(void *device, uint64_t to, const void *from, size_t bytes, struct td_error *err);
     int (*copy_out)(void *device, void *to, uint64_t from, size_t bytes, struct td_error *err);
     int (*copy)(void *device, uint64_t to, uint64_t from, size_t bytes, struct td_error *err); /* on the device, as set */

@@ -222,6 +222,27 @@ void td_gpu_core_unpin(void *device, void *memory)
     c->host_unregister(memory);
 }
 
+bool td_gpu_core_copies_async(const void *device)
+{
+    const struct td_gpu_core *c = device;
+
+    return c->host_register && c->host_unregister && c->copy_to_device_async && c->copy_to_host_async;
+}
+
+int td_gpu_core_copy_in_async(void *device, uint64_t to, const void *from, size_t bytes, struct td_error *err)
+{
+    struct td_gpu_core *c = device;
+
+    return bytes ? td_gpu_core_check(c, c->copy_to_device_async(to, from, bytes, c->stream), err, "cannot copy to the GPU") : TD_OK;
+}
+
+int td_gpu_core_copy_out_async(void *device, void *to, uint64_t from, size_t bytes, struct td_error *err)
+{
+    struct td_gpu_core *c = device;
+
+    return bytes ? td_gpu_core_check(c, c->copy_to_host_async(to, from, bytes, c->stream), err, "cannot copy from the GPU") : TD_OK;
+}
+
 int td_gpu_core_copy(void *device, uint64_t to, uint64_t from, size_t bytes, struct td_error *err)
 {
     struct td_gpu_core *c = device;

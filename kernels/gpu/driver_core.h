@@ -55,13 +55,17 @@ int td_gpu_core_function(void *device, void *module, const char *symbol, struct 
 int td_gpu_core_wait(void *device, struct td_error *err);
 bool td_gpu_core_pin(void *device, void *memory, size_t bytes);
 void td_gpu_core_unpin(void *device, void *memory);
+bool td_gpu_core_copies_async(const void *device);
+int td_gpu_core_copy_in_async(void *device, uint64_t to, const void *from, size_t bytes, struct td_error *err);
+int td_gpu_core_copy_out_async(void *device, void *to, uint64_t from, size_t bytes, struct td_error *err);
 void *td_gpu_core_stream(void *device);
 int td_gpu_core_mark(void *device, int which, struct td_error *err);
 int td_gpu_core_elapsed(void *device, int64_t *ns, struct td_error *err);
 
 #define TD_GPU_CORE_TABLE                                                                          \
     .is_dead = td_gpu_core_is_dead, .alloc = td_gpu_core_alloc, .free = td_gpu_core_free,          \
-    .pin = td_gpu_core_pin, .unpin = td_gpu_core_unpin,                                            \
+    .pin = td_gpu_core_pin, .unpin = td_gpu_core_unpin, .copies_async = td_gpu_core_copies_async,  \
+    .copy_in_async = td_gpu_core_copy_in_async, .copy_out_async = td_gpu_core_copy_out_async,      \
     .copy_in = td_gpu_core_copy_in, .copy_out = td_gpu_core_copy_out, .copy = td_gpu_core_copy, .set = td_gpu_core_set,      \
     .load = td_gpu_core_load, .unload = td_gpu_core_unload, .wait = td_gpu_core_wait,              \
     .stream = td_gpu_core_stream, .mark = td_gpu_core_mark, .elapsed = td_gpu_core_elapsed

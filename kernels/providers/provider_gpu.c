@@ -20,8 +20,10 @@
 #include "kernels/providers/provider.h"
 #include "kernels/providers/provider_gpu_blas.h"
 #include "kernels/providers/provider_gpu_memory.h"
+#include "kernels/providers/provider_gpu_stage.h"
 
 #define GAP_FRONT 256
+#define GAP_TAIL 4096
 #define SWEEP_LEAST ((size_t)64 << 20)
 
 /* ---- open ------------------------------------------------------------------------------------ */
@@ -36,6 +38,7 @@ static void gpu_close(void *state)
         td_gpu_memory_free_held(s);
         td_gpu_memory_free_left(s);
     }
+    td_gpu_stage_close(s);
     td_gpu_build_close(s->build);
     td_gpu_blas_close(s->blas);
     if (s->device && !s->driver->is_dead(s->device))
@@ -193,6 +196,7 @@ static int gpu_prepare(void *state, const struct td_op_call *op, void **prepared
     err = err ? err : &own;
     if (!p)
         return td_fail(err, TD_ENOMEM, "out of memory");
+    td_gpu_stage_begin(s);
     if (!s->renewed)
         td_gpu_memory_free_held(s);
     if ((no = choose_kind(s, op, p)))
@@ -232,11 +236,11 @@ static int gpu_refill(void *state, void *prepared, struct td_error *err)
     if (p->kind->refill && (rc = p->kind->refill(s, p, err)))
         return rc;
     if (!p->c_dense)
-        return s->driver->copy_in(s->device, p->memory[TD_GPU_AT_C].address, p->op->out.data, p->c_bytes, err);
+        return td_gpu_stage_copy_in(s, p->memory[TD_GPU_AT_C].address, p->op->out.data, p->c_bytes, err);
     if (!(copy = malloc(p->c_bytes + 1)))
         return td_fail(err, TD_ENOMEM, "out of memory");
     td_gpu_copy_rows(copy, stride_there(p), p->op->out.data, stride_here(p), stride_there(p), p->op->out.shape[0]);
-    rc = s->driver->copy_in(s->device, p->memory[TD_GPU_AT_C].address, copy, p->c_bytes, err);
+    rc = td_gpu_stage_copy_in(s, p->memory[TD_GPU_AT_C].address, copy, p->c_bytes, err);
     free(copy);
     return rc;
 }
@@ -256,41 +260,87 @@ static int gpu_half_sums(const void *state, const void *prepared)
     return gpu_varies(state, prepared) ? 128 : 0;
 }
 
+/* The gaps around a guarded tensor, in the rest of its mapping, which are looked at. False: it has none, or a large one. */
+static bool find_gaps(const struct td_gpu_memory *m, size_t *front, size_t *tail)
+{
+    const uint64_t end = m->reserved + m->mapped_bytes, before = m->address - m->reserved;
+
+    *front = before < GAP_FRONT ? (size_t)before : GAP_FRONT;
+    *tail = m->reserved ? (size_t)(end - m->address) - m->bytes : 0;
+    return m->reserved && *tail <= GAP_TAIL;
+}
+
+/* Ask for all that gpu_fetch() looks at, so that one wait is for all of it. */
+static int ask_for_results(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
+{
+    int rc = td_gpu_stage_ask(s, p->memory[TD_GPU_AT_C].address, p->c_bytes, &p->back[0], err);
+
+    for (int i = 0; i < TD_GPU_N_PLACES && !rc; i++) {
+        const struct td_gpu_memory *m = &p->memory[i];
+        size_t front, tail;
+
+        if (!find_gaps(m, &front, &tail))
+            continue;
+        rc = td_gpu_stage_ask(s, m->address - front, front, &p->back[1 + 2 * i], err);
+        if (!rc)
+            rc = td_gpu_stage_ask(s, m->address + m->bytes, tail, &p->back[2 + 2 * i], err);
+    }
+    return rc;
+}
+
 static int gpu_run(void *state, void *prepared, struct td_error *err)
 {
     struct td_gpu_state *s = state;
     struct td_gpu_prepared *p = prepared;
     int rc = p->kind->enqueue(s, p, err);
 
+    memset(p->back, 0, sizeof p->back);
+    if (!rc)
+        rc = ask_for_results(s, p, err);
     if (!rc)
         rc = s->driver->wait(s->device, err);
     return rc == TD_ECRASH && p->op->guard ? td_fail_at(err, "with guards behind its tensors") : rc;
+}
+
+/* Bytes of the GPU: those that the run brought, or a copy.
+ *   copy : at least `bytes` bytes */
+static const void *bring(struct td_gpu_state *s, const void *piece, void *copy, uint64_t from, size_t bytes, int *rc, struct td_error *err)
+{
+    if (piece)
+        return piece;
+    if (!*rc)
+        *rc = s->driver->copy_out(s->device, copy, from, bytes, err);
+    return copy;
 }
 
 /* Check that nothing was written around a guarded tensor, in the rest of its mapping. */
 static int check_gaps(struct td_gpu_state *s, const struct td_gpu_prepared *p, enum td_gpu_place at, struct td_error *err)
 {
     const struct td_gpu_memory *m = &p->memory[at];
-    const uint64_t end = m->reserved + m->mapped_bytes, before = m->address - m->reserved;
-    const size_t front = before < GAP_FRONT ? (size_t)before : GAP_FRONT, tail = (size_t)(end - m->address) - m->bytes;
-    uint8_t gap[GAP_FRONT + 4096];
-    size_t i;
-    int rc;
+    uint8_t copy[GAP_FRONT + GAP_TAIL];
+    const uint8_t *before, *behind;
+    size_t front, tail, i;
+    int rc = TD_OK;
 
-    if (!m->reserved || tail > 4096)
+    if (!find_gaps(m, &front, &tail))
         return TD_OK;
-    rc = s->driver->copy_out(s->device, gap, m->address - front, front, err);
-    if (!rc)
-        rc = s->driver->copy_out(s->device, gap + front, m->address + m->bytes, tail, err);
-    for (i = 0; i < front + tail && !rc; i++)
-        if (gap[i] != TD_GPU_GAP_BYTE)
-            rc = i < front
-                     ? td_fail(err, TD_ECORRUPT,
-                               "wrote before the start of %s (%zu bytes before it)",
-                               td_gpu_place_names[at], front - i)
-                     : td_fail(err, TD_ECORRUPT, "wrote past the end of %s (byte %zu after it)",
-                               td_gpu_place_names[at], i - front);
+    before = bring(s, p->back[1 + 2 * at], copy, m->address - front, front, &rc, err);
+    behind = bring(s, p->back[2 + 2 * at], copy + front, m->address + m->bytes, tail, &rc, err);
+    for (i = 0; i < front && !rc; i++)
+        if (before[i] != TD_GPU_GAP_BYTE)
+            rc = td_fail(err, TD_ECORRUPT, "wrote before the start of %s (%zu bytes before it)", td_gpu_place_names[at], front - i);
+    for (i = 0; i < tail && !rc; i++)
+        if (behind[i] != TD_GPU_GAP_BYTE)
+            rc = td_fail(err, TD_ECORRUPT, "wrote past the end of %s (byte %zu after it)", td_gpu_place_names[at], i);
     return rc;
+}
+
+static void put_c(const struct td_gpu_prepared *p, const void *c)
+{
+    if (p->c_dense)
+        td_gpu_copy_rows(p->op->out.data, stride_here(p), c, stride_there(p), stride_there(p), p->op->out.shape[0]);
+    else
+        memcpy(p->op->out.data, c, p->c_bytes);
 }
 
 static int fetch_c(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
@@ -298,12 +348,16 @@ static int fetch_c(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_
     void *copy;
     int rc;
 
+    if (p->back[0]) {
+        put_c(p, p->back[0]);
+        return TD_OK;
+    }
     if (!p->c_dense)
         return s->driver->copy_out(s->device, p->op->out.data, p->memory[TD_GPU_AT_C].address, p->c_bytes, err);
     if (!(copy = malloc(p->c_bytes + 1)))
         return td_fail(err, TD_ENOMEM, "out of memory");
     if (!(rc = s->driver->copy_out(s->device, copy, p->memory[TD_GPU_AT_C].address, p->c_bytes, err)))
-        td_gpu_copy_rows(p->op->out.data, stride_here(p), copy, stride_there(p), stride_there(p), p->op->out.shape[0]);
+        put_c(p, copy);
     free(copy);
     return rc;
 }
@@ -318,6 +372,7 @@ static int gpu_fetch(void *state, void *prepared, struct td_error *err)
         rc = p->kind->check(s, p, err);
     for (i = 0; i < TD_GPU_N_PLACES && !rc; i++)
         rc = check_gaps(s, p, (enum td_gpu_place)i, err);
+    td_gpu_stage_reuse(s);
     return rc;
 }
 

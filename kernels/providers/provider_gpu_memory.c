@@ -4,6 +4,10 @@
 
 #include <string.h>
 
+#include "kernels/providers/provider_gpu_stage.h"
+
+#define LARGE_SPARE ((size_t)64 << 20)
+
 const char *const td_gpu_place_names[TD_GPU_N_PLACES] = {
     "a", "qweight", "qzeros", "scales", "g_idx", "c", "bias", "c_tmp", "locks",
     "the reconstructed weights", "w"};
@@ -25,14 +29,19 @@ static bool has_left(const struct td_gpu_state *s)
 {
     bool any = false;
 
-    for (int i = 0; i < TD_GPU_N_PLACES; i++)
-        any = any || s->spare[i].address || s->kept[i].memory.address;
+    for (int i = 0; i < TD_GPU_N_PLACES; i++) {
+        any = any || s->kept[i].memory.address;
+        for (int k = 0; k < TD_GPU_SPARES; k++)
+            any = any || s->spare[i][k].address;
+    }
     return any;
 }
 
 void td_gpu_memory_free_left(struct td_gpu_state *s)
 {
-    free_all(s, s->spare);
+    for (int i = 0; i < TD_GPU_N_PLACES && !s->driver->is_dead(s->device); i++)
+        for (int k = 0; k < TD_GPU_SPARES; k++)
+            s->driver->free(s->device, &s->spare[i][k]);
     for (int i = 0; i < TD_GPU_N_PLACES; i++) {
         s->kept_is_lost = s->kept_is_lost || s->kept[i].memory.address;
         if (!s->driver->is_dead(s->device))
@@ -41,13 +50,27 @@ void td_gpu_memory_free_left(struct td_gpu_state *s)
     }
 }
 
+/* Keep memory for the next op with such a tensor. Of large tensors a device may have room for one alone. */
+static void leave(struct td_gpu_state *s, int at, const struct td_gpu_memory *m)
+{
+    const bool large = m->bytes > LARGE_SPARE;
+    int k = 0;
+
+    while (!large && k < TD_GPU_SPARES && s->spare[at][k].address)
+        k++;
+    if (k == TD_GPU_SPARES) {
+        k = s->oldest_spare[at];
+        s->oldest_spare[at] = (k + 1) % TD_GPU_SPARES;
+    }
+    s->driver->free(s->device, &s->spare[at][k]);
+    s->spare[at][k] = *m;
+}
+
 void td_gpu_memory_release(struct td_gpu_state *s, struct td_gpu_prepared *p)
 {
     for (int i = 0; i < TD_GPU_N_PLACES && !p->hold; i++)
-        if (p->memory[i].address && !s->driver->is_dead(s->device)) {
-            s->driver->free(s->device, &s->spare[i]);
-            s->spare[i] = p->memory[i];
-        }
+        if (p->memory[i].address && !s->driver->is_dead(s->device))
+            leave(s, i, &p->memory[i]);
     if (!p->hold)
         return;
     if (s->n_held == TD_GPU_HELD)
@@ -71,17 +94,16 @@ static bool place_again(struct td_gpu_memory *m, size_t bytes, size_t align, boo
 
 static bool use_spare(struct td_gpu_state *s, struct td_gpu_prepared *p, enum td_gpu_place at, size_t bytes, size_t align)
 {
-    struct td_gpu_memory *m = &s->spare[at];
+    for (int k = 0; k < TD_GPU_SPARES && !p->hold; k++) {
+        struct td_gpu_memory *m = &s->spare[at][k];
 
-    if (p->hold || !m->address)
-        return false;
-    if (!place_again(m, bytes, align, p->op->guard)) {
-        s->driver->free(s->device, m);
-        return false;
+        if (!m->address || !place_again(m, bytes, align, p->op->guard))
+            continue;
+        p->memory[at] = *m;
+        memset(m, 0, sizeof *m);
+        return true;
     }
-    p->memory[at] = *m;
-    memset(m, 0, sizeof *m);
-    return true;
+    return false;
 }
 
 int td_gpu_memory_alloc(struct td_gpu_state *s, struct td_gpu_prepared *p, enum td_gpu_place at,
@@ -174,7 +196,7 @@ int td_gpu_memory_upload(struct td_gpu_state *s, struct td_gpu_prepared *p, enum
         return s->driver->copy(s->device, p->memory[at].address, s->kept[at].memory.address, bytes, err);
     if (!data)
         return td_fail(err, TD_ENOMEM, "%s: no memory on the GPU", td_gpu_place_names[at]);
-    rc = s->driver->copy_in(s->device, p->memory[at].address, data, bytes, err);
+    rc = td_gpu_stage_copy_in(s, p->memory[at].address, data, bytes, err);
     if (!rc)
         keep(s, p, at, bytes);
     return rc;

@@ -7,7 +7,8 @@
  *   provider_gpu_upload.c          the tensors of a gptq_gemm on the GPU, as its kernel reads them
  *   provider_gpu_upload_marlin.c   the same for vLLM's Marlin kernel
  *   provider_gpu_blas.c            the library that multiplies, and the dequantised W
- *   provider_gpu_memory.c          memory for tensors */
+ *   provider_gpu_memory.c          memory for tensors
+ *   provider_gpu_stage.c           memory that the GPU copies from and to by itself */
 #ifndef TD_KERNELS_PROVIDERS_PROVIDER_GPU_STATE_H
 #define TD_KERNELS_PROVIDERS_PROVIDER_GPU_STATE_H
 
@@ -16,6 +17,7 @@
 #include "kernels/gpu/geometry.h"
 #include "kernels/gpu/gpu_build.h"
 
+#define TD_GPU_SPARES 6            /* mappings of other sizes for a place: of few rows, of some, of many */
 #define TD_GPU_HELD 8              /* more than the starts of a timed op (TD_OP_TIMING_STARTS) */
 
 /* What a piece of device memory is for. */
@@ -49,8 +51,10 @@ struct td_gpu_state {
     int n_held;
     /* What the last op left, for the next: memory to place its tensors in, and the weights as they were uploaded, in memory that
      * no kernel is given. */
-    struct td_gpu_memory spare[TD_GPU_N_PLACES];
+    struct td_gpu_memory spare[TD_GPU_N_PLACES][TD_GPU_SPARES];
+    int oldest_spare[TD_GPU_N_PLACES]; /* where the next one goes, if none is free */
     struct { struct td_gpu_memory memory; struct td_hash content; } kept[TD_GPU_N_PLACES];
+    struct { void *memory; size_t used; bool tried; } stage; /* provider_gpu_stage.h */
     bool kept_is_lost;             /* it was freed while an op was prepared, which may have counted on it */
     const char *choice;            /* the environment variable that `only` comes from */
     char only[96];                 /* names of kernels must contain this; "": any */
@@ -63,6 +67,7 @@ struct td_gpu_prepared {
     const struct td_gpu_kind *kind;
     struct td_gpu_memory memory[TD_GPU_N_PLACES];
     size_t c_bytes;                /* of C on the device */
+    void *back[1 + 2 * TD_GPU_N_PLACES]; /* pieces of the stage: C of the last run; of each place the gap before it, and behind it */
     bool c_dense;                  /* C is dense on the device, though op->out may have gaps */
     bool hold;                     /* a start of a timed op: its memory is held when it is released */
     struct td_hash content;        /* of all its weights, and of how they lie on the GPU; zero: not known */

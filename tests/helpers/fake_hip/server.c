@@ -32,6 +32,7 @@ TD_HIP_TAP_OPTIONAL(DECLARE)
 TD_HIP_TAP_TEXTS(DECLARE_TEXT)
 #define DECLARE_SHARED(name, member, args) int name args;
 TD_HIP_SHARED(DECLARE_SHARED)
+TD_HIP_PINNING(DECLARE_SHARED)
 
 /* ---- errors and devices ---------------------------------------------------------------------- */
 
@@ -216,6 +217,7 @@ int hipDeviceReset(void);
 SAME(hipHostRegister, cuMemHostRegister_v2, (void *p, size_t bytes, unsigned flags), (p, bytes, flags))
 SAME(hipHostGetDevicePointer, cuMemHostGetDevicePointer_v2, (uint64_t *address, void *p, unsigned flags), (address, p, flags))
 SAME(hipMemcpyDtoDAsync, cuMemcpyDtoDAsync_v2, (uint64_t to, uint64_t from, size_t bytes, void *stream), (to, from, bytes, stream))
+SAME(hipMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, (uint64_t to, const void *from, size_t bytes, void *stream), (to, from, bytes, stream))
 SAME(hipMemcpyDtoHAsync, cuMemcpyDtoHAsync_v2, (void *to, uint64_t from, size_t bytes, void *stream), (to, from, bytes, stream))
 SAME(hipStreamWaitEvent, cuStreamWaitEvent, (void *stream, void *event, unsigned flags), (stream, event, flags))
 SAME(hipStreamIsCapturing, cuStreamIsCapturing, (void *stream, int *status), (stream, status))
