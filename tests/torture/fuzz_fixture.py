@@ -17,6 +17,7 @@ gets no second request in one. CASES from FIRST (0) on; case N of a seed is alwa
 not hold, with its case, then the count of cases and runs. `numbers`: each numeric member of each kind of
 line becomes each of a few huge numbers in turn (or each EVERYth of these cases). KEEP: a folder for the fixtures that failed.
 """
+import atexit
 import collections
 import copy
 import hashlib
@@ -41,6 +42,8 @@ sys.path.insert(0, os.path.join(ROOT, "tests"))
 from fixture_bytes import blob, frame, frames, index_entry, trailer, x128
 
 BIN, SAN = os.environ["BIN"], os.environ.get("SAN", "")
+CACHE = tempfile.mkdtemp(prefix="fuzz-fixture-cache-") # what replays keep for later, as they should
+atexit.register(shutil.rmtree, CACHE, ignore_errors=True)
 CHOSEN = os.environ.get("PROGRAMS", "").split()
 GOLDEN = ROOT + "/fixtures/golden"
 MIB, SLACK_MIB, HANG_S = 128, 160, 300 if SAN else 100
@@ -565,7 +568,7 @@ def run(command, folder):
     """(exit code or "HANGS", peak memory in MiB, output)"""
     with tempfile.TemporaryFile() as out:
         p = subprocess.Popen([f"{BIN}/{command[0]}", *command[1:], "--max-memory", f"{MIB}M"], stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, cwd=folder,
-                             preexec_fn=limits, env={**os.environ, "TMPDIR": folder + "/tmp", "HOME": folder + "/tmp"})
+                             preexec_fn=limits, env={**os.environ, "TMPDIR": folder + "/tmp", "HOME": folder + "/tmp", "XDG_CACHE_HOME": CACHE})
         end, pause = time.monotonic() + HANG_S, 0.001
         while True:
             pid, status, usage = os.wait4(p.pid, os.WNOHANG)
