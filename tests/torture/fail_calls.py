@@ -29,6 +29,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 from failing import BIN, CALLS, FAIL, LIB, O, ROOT, SEED, chosen, fixture_tool, lines_of, read_counts, sample
@@ -58,12 +59,13 @@ class Scenario:
     whose calls fail. `writes`: the fixture it makes; `prepare`: a function of the fresh folder, called before each run.
     `judges`: it ends with a verdict. `ran`: exit 0 says that it ran, and its results say of which ops (replay).
     `reads`: makes the fixture {f} in the folder that it is given, once; the default was recorded of the demo server.
-    `env`: variables, with the same words in braces. `few`: a run takes seconds, so a sample of the calls is tried."""
+    `env`: variables, with the same words in braces. `few`: a run takes seconds, so a sample of the calls is tried.
+    `file`: what it makes and is no fixture. `beside`: a function that is called again and again while it runs."""
 
-    def __init__(self, name, program, words, writes=None, prepare=None, judges=False, ran=False, reads=None, env=None, few=False):
+    def __init__(self, name, program, words, writes=None, prepare=None, judges=False, ran=False, reads=None, env=None, few=False, file=None, beside=None):
         self.name, self.program, self.words = name, program, words
         self.writes, self.prepare, self.judges, self.ran = writes, prepare, judges, ran
-        self.reads, self.env, self.few = reads, env or {}, few
+        self.reads, self.env, self.few, self.file, self.beside = reads, env or {}, few, file, beside
 
     def fixture(self):
         """The path of the fixture that it reads."""
@@ -145,6 +147,34 @@ def marlin_ops(path):
                    env=dict(os.environ, TD_MAKE_OPS_BUILD=DATA + 'marlin_like.fatbin', **MARLIN))
 
 
+def ops_with_code(path):
+    """A recording of kernels on a fake GPU, with their code (e2e 129)."""
+    work = tempfile.mkdtemp(dir=base)
+    for name, file in (('libcuda.so.1', 'lib_fake_cuda.so'), ('libcupti.so.13', 'lib_fake_cupti.so')):
+        os.symlink(HELPERS + file, work + '/' + name)
+    os.mkdir(work + '/vllm')
+    library = work + '/vllm/_C_stable_libtorch.abi3.so'
+    shutil.copy(HELPERS + 'lib_gptq_image.so', library)
+    model, port = ROOT + '/demo/checkpoints/gptq4', str(free_port())
+    subprocess.run([BIN + '/record', '--server', '127.0.0.1:' + port, '-o', path, '--suite', suite, '--repeat', '1', '--gemms', 'all', '--checkpoint', model,
+                    '--run', '--', 'env', 'LD_LIBRARY_PATH=' + work, 'python3', ROOT + '/tests/fakes/fake_server.py', '--port', port,
+                    '--gpu', HELPERS + 'lib_cuda_model.so', '--library', library, '--model', model],
+                   stdin=subprocess.DEVNULL, capture_output=True, check=True, env=dict(os.environ, TD_TAP_DIR=work))
+
+
+def ask():
+    """One request on a connection of its own, for what listens."""
+    body = b'{"model":"demo","prompt":"In the beginning","max_tokens":3,"temperature":0}'
+    try:
+        with socket.create_connection(url.split(':'), timeout=10) as s:
+            s.sendall(b'POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n' % len(body) + body)
+            while s.recv(65536):
+                pass
+    except OSError:
+        pass # the server is asked again
+    time.sleep(0.05)
+
+
 def on_a_gpu(name, child, words, reads, env):
     """`replay`, and `gate`, of a build on a fake GPU: the calls of `replay` fail, and those of its child. Both judge."""
     words = '{f} --build ' + words
@@ -187,6 +217,8 @@ SCENARIOS = [
     Scenario('smoke-record', 'record', 'gate --smoke --server {url} --timeout 10', judges=True, few=True),
     Scenario('record', 'record', 'record --server {url} -o {w}/out --suite {suite} --repeat 1 --gemms all --timeout 10', writes='out'),
     Scenario('pcap', 'record', 'record --pcap {w}/x.pcap -o {w}/out', writes='out', prepare=capture),
+    Scenario('passive', 'record', 'record --passive --server {url} --interface lo --max-exchanges 3 -o {w}/out', writes='out', few=True, beside=ask),
+    Scenario('code', 'fixture', 'fixture code {f} -o {w}/code.fatbin', reads=ops_with_code, file='code.fatbin'),
     *on_a_gpu('torch', 'python3', ROOT + '/tests/fakes/vllm_fake/python --only marlin*', ops_of_torch, {'FAKE_GPU': '1'}),
     *on_a_gpu('cuda', 'replay-child', DATA + 'gptq_like.fatbin', gptq_ops, CUDA), # e2e 061
     *on_a_gpu('ptx', 'replay-child', DATA + 'gptq_ptx.fatbin', gptq_ops, PTX), # 061
@@ -214,12 +246,20 @@ def run(scenario, work, fail=None, under=()):
     argv = words.format(**around).split() + FEWER * ('--build' in words)
     child = subprocess.Popen([*under, BIN + '/' + argv[0]] + argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, env=env, cwd=work, start_new_session=True)
+    over = threading.Event()
+    beside = threading.Thread(target=lambda: [scenario.beside() for _ in iter(over.is_set, True)]) if scenario.beside else None
+    if beside:
+        beside.start()
     try:
         out, err = child.communicate(timeout=600 if under else 120)
     except subprocess.TimeoutExpired:
         os.killpg(child.pid, 9)
         child.communicate()
         return None, '', ''
+    finally:
+        over.set()
+        if beside:
+            beside.join()
     return child.returncode, out.decode(errors='replace'), err.decode(errors='replace')
 
 
@@ -270,6 +310,15 @@ def contents(scenario, path):
     return holds and (holds[1], str(tokens(path)), holds[2] or '0', blobs)
 
 
+def bytes_of(path):
+    """Those of a file. None: there is none."""
+    try:
+        with open(path, 'rb') as f:
+            return f.read()
+    except FileNotFoundError:
+        return None
+
+
 def lacks(seen, normal):
     """Does a fixture hold less than that of a run where nothing failed?"""
     return not seen or any(int(a) < int(b) for a, b in zip(seen, normal))
@@ -284,6 +333,7 @@ def judge(scenario, work, fail, result, normal):
     """What is wrong with a run of `scenario`, or None."""
     code, out, err = result
     wrote = scenario.writes and work + '/' + scenario.writes
+    made = scenario.file and work + '/' + scenario.file
     if code is None:
         return 'it did not end within two minutes'
     if code < 0:
@@ -300,6 +350,8 @@ def judge(scenario, work, fail, result, normal):
             return 'exit 0, but its last line is not that of a run where nothing failed: %r' % out.splitlines()[-1:]
         if wrote and not os.path.exists(wrote):
             return 'exit 0, but it wrote nothing'
+        if made and bytes_of(made) != normal['made']:
+            return 'exit 0, but %s is not what it is where nothing fails' % scenario.file
         if wrote and lacks(contents(scenario, wrote), normal['contents']) and not (scenario.ran and contents(scenario, wrote)):
             return 'exit 0, but %s holds %s, not %s' % (scenario.writes, contents(scenario, wrote), normal['contents'])
         if scenario.program == 'record' and 'warning: ' not in err and any(x.get('error') for x in lines_of(wrote, 'exchanges')):
@@ -313,6 +365,8 @@ def judge(scenario, work, fail, result, normal):
             return 'exit %d without a cause: %r' % (code, err[-200:])
         if 'verdict: pass' in out:
             return 'exit %d, but it says pass' % code
+    if code and made and bytes_of(made) is not None:
+        return 'exit %d, but it left %s' % (code, scenario.file)
     if code and wrote and os.path.isdir(wrote) and os.listdir(wrote) and contents(scenario, wrote) is None:
         repaired = fixture_tool('repair', wrote)[0]
         if os.path.exists(wrote + '/manifest.json') and (repaired or contents(scenario, wrote) is None):
@@ -362,7 +416,7 @@ def try_leaks(scenario, counts):
 
 def places_of(scenario, name, n):
     """[(which call of a function fails, '' or '+')]"""
-    if scenario.reads or scenario.few:
+    if scenario.few or (scenario.reads and not scenario.file):
         return sample(n, max(1, CALLS // 3), '%d %s %s' % (SEED, scenario.name, name))
     return [(at, more) for at in chosen(n) for more in (('', '+') if at < n else ('',))]
 
@@ -372,6 +426,7 @@ def try_scenario(scenario):
     work = fresh(scenario)
     normal = dict(zip(('code', 'out', 'err'), run(scenario, work)))
     normal['work'] = work
+    normal['made'] = bytes_of(work + '/' + scenario.file) if scenario.file else None
     normal['digest'] = digest(scenario.fixture())
     normal['contents'] = contents(scenario, work + '/' + scenario.writes) if scenario.writes else None
     if normal['contents'] and not scenario.prepare:

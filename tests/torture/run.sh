@@ -5,7 +5,7 @@
 # The whole takes about two hours on two cores. SCALE=N (1): the scripts try N times as much. Below: what each does of
 # each unit of it. A variable of a script's own (CALLS, MINUTES, CASES, KILLS, SOAK_MINUTES; its head has them) goes before SCALE.
 #
-#   fail_calls            6 places of each function of the C library, 45 commands; 2 cases of each of those on a fake GPU
+#   fail_calls            6 places of each function of the C library, 47 commands; 2 cases of each of those on a fake GPU
 #   fail_in_server        1 case of each function that a tap calls in 12 servers, and of what two of them and their ranks call
 #   fuzz                  each parser for a minute, two at a time (FUZZ_JOBS)
 #   fuzz_fixture          300 fixtures; each 20th huge number
