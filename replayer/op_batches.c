@@ -257,12 +257,6 @@ struct work {
     struct td_error err;
 };
 
-/* Is an op to be tried again? */
-static bool lacked_memory(const struct td_op_item *it)
-{
-    return it->no_memory && !it->is_alone;
-}
-
 static void judge_batch(void *arg)
 {
     struct work *x = arg;
@@ -282,7 +276,7 @@ static void judge_batch(void *arg)
         td_reference_makers_settle(b->makers);
     at = td_clock_mono_ns();
     for (i = 0; i < of->n; i++)
-        if (!lacked_memory(&of->item[i]))
+        if (!td_op_item_may_try_again(&of->item[i]))
             td_op_variety_add(b->variety, &of->item[i]);
     td_time_spent(TD_TIME_JUDGE_VARIETY, at);
     x->took_ns = td_clock_mono_ns() - began_ns;
@@ -330,7 +324,7 @@ static void put_aside_what_lacked_memory(struct td_op_batches *b, struct td_op_b
     int i, n = 0;
 
     for (i = 0; i < of->n; i++) {
-        if (lacked_memory(&of->item[i])) {
+        if (td_op_item_may_try_again(&of->item[i])) {
             set_aside(b, &of->item[i]);
             b->run->ran--;
         } else if (n++ < i) {

@@ -276,7 +276,8 @@ static void judge_or_refuse_item(struct td_op_item *it, struct side_refs *const 
     if (ref[CANDIDATE] && it->reference_alone)
         return;
     if (ref[CANDIDATE] ? judge_item(it, ref, &err) : (judge_item(it, ref, NULL), true)) {
-        it->status = TD_OP_OK;
+        if (err.code != TD_ENOMEM || !td_op_item_has_finding(it))
+            it->status = TD_OP_OK;
         it->no_memory |= err.code == TD_ENOMEM;
         td_op_item_fail(it, err.code == TD_EUNSUPPORTED ? TD_OP_UNSUPPORTED : TD_OP_BROKEN, err.code ? err.msg : "no reference");
     }
