@@ -13,6 +13,7 @@
 struct td_comparison {
     /* given */
     struct td_policy policy;
+    const char *policy_file;                /* it came from there; NULL: the default one */
     const char *gate_builds, *gate_servers; /* as in td_judge_options */
     struct td_side *side; size_t n_sides;   /* [0] the baseline, [1] the first candidate */
     /* read from the fixtures */

@@ -57,6 +57,7 @@ cJSON *td_judge_pair(const struct td_judge_options *o, const char *base, const c
     memset(&c, 0, sizeof c);
     td_lanes_init(c.lane);
     c.policy = o->policy;
+    c.policy_file = o->policy_file;
     c.gate_builds = o->gate_builds;
     c.gate_servers = o->gate_servers;
     rc = td_lanes_ask(c.lane, o->lanes, &err);

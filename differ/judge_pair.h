@@ -12,6 +12,7 @@
 
 struct td_judge_options {
     struct td_policy policy;
+    const char *policy_file;                   /* where the policy came from, for commands under NEXT; or NULL */
     const char *lanes, *replayed;              /* as in the command line, checked; or NULL */
     const char *gate_builds, *gate_servers;    /* of gate, the options that named the builds, and
                                                   the servers, for commands under NEXT; or NULL */

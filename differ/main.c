@@ -49,6 +49,7 @@ static int read_options(struct options *opt, struct td_error *err)
     td_lanes_init(lanes);
     td_policy_default(&opt->judge.policy);
     rc = opt->policy ? td_policy_load(opt->policy, &opt->judge.policy, err) : TD_OK;
+    opt->judge.policy_file = opt->policy;
     opt->judge.policy.tokens_exact |= opt->exact;
     if (!rc)
         rc = td_lanes_ask(lanes, opt->judge.lanes, err);

@@ -39,7 +39,13 @@ static const char *old_build(const struct td_comparison *c)
                            td_json_get_str(replay_of(c, 0), "build", NULL));
 }
 
-/* Append the builds of this comparison as options of gate: as gate handed them on, else as the
+/* Append the thresholds by which this comparison was judged. */
+static void add_policy(const struct td_comparison *c, struct td_buf *command)
+{
+    td_shell_add_option(command, "--policy", c->policy_file);
+}
+
+/* Append the builds of this comparison, and its policy, as options of gate: as gate handed them on, else as the
  * candidate's manifest has them. */
 static void add_builds(const struct td_comparison *c, struct td_buf *command)
 {
@@ -54,6 +60,7 @@ static void add_builds(const struct td_comparison *c, struct td_buf *command)
         td_shell_add_option(command, "--provider",
                             td_json_get_str(replay_of(c, 1), "provider", NULL));
     td_shell_add_option(command, "--baseline-build", old_build(c));
+    add_policy(c, command);
 }
 
 static void begin_gate(const struct td_comparison *c, struct td_buf *command)
@@ -163,6 +170,7 @@ static void advise_on_unsupported(const struct td_comparison *c, struct td_jw *w
                     kind);
         td_buf_adds(&command, " --server HOST:PORT");
     }
+    add_policy(c, &command);
     add_next(w, td_buf_str(&text), NULL);
     add_next(w, build ? "gate with such a build" : "judge the answers", td_buf_str(&command));
     td_buf_release(&command);
@@ -217,6 +225,7 @@ static void advise_on_forks(const struct td_comparison *c, struct td_jw *w)
         td_shell_add_program(&command, "gate");
         td_shell_add_word(&command, td_fixture_dir(c->side[0].fx));
         td_buf_adds(&command, " --server HOST:PORT --build BUILD");
+        add_policy(c, &command);
         add_next(w, "judge the kernels as well", td_buf_str(&command));
     } else if (!c->base_ops.n) {
         add_next(w, "record the server's GEMMs, too (record --run -- SERVER ...), and gate with --build",
