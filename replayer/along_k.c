@@ -7,10 +7,12 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "common/memory.h"
 #include "kernels/ops/block_sums.h"
 
 #define CLASS (TD_ALONG_K_PERIOD / TD_ALONG_K_CLASSES)
 #define FIRST_STEP 32
+#define BESIDE_PARTS 4   /* numbers of an element beside those of its parts: error, weight, residual, sum of a block */
 #define LEAST_PIVOT 1e-9 /* of what a coefficient adds, as a share of its own size */
 
 /* ---- least squares --------------------------------------------------------------------------- */
@@ -132,6 +134,7 @@ struct parts {
     int64_t n, step;                /* elements; of a piece */
     double *pieces, *classes, *y;   /* [TD_ALONG_K_MOST][n], [TD_ALONG_K_CLASSES][n], [n] */
     const double *weight;           /* [n] */
+    bool has_classes;               /* K is long enough for them */
 };
 
 static void add_part(void *ctx, int64_t k0, int64_t kn, const double *sums)
@@ -140,12 +143,10 @@ static void add_part(void *ctx, int64_t k0, int64_t kn, const double *sums)
     double *piece = p->pieces + k0 / p->step * p->n, *of_class = p->classes + k0 / CLASS % TD_ALONG_K_CLASSES * p->n;
 
     (void)kn;
-    for (int64_t e = 0; e < p->n; e++) {
-        const double s = sums[e] * p->weight[e];
-
-        piece[e] += s;
-        of_class[e] += s;
-    }
+    for (int64_t e = 0; e < p->n; e++)
+        piece[e] += sums[e] * p->weight[e];
+    for (int64_t e = 0; p->has_classes && e < p->n; e++)
+        of_class[e] += sums[e] * p->weight[e];
 }
 
 /* What correct rounding allows at an element. */
@@ -190,6 +191,11 @@ static int64_t step_of(int64_t k)
     return step;
 }
 
+static int64_t pieces_of(int64_t k, int64_t step)
+{
+    return (k + step - 1) / step;
+}
+
 static int fit_parts(const struct td_op_call *op, const struct td_op_ref *ref, struct parts *p, struct td_along_k *found, struct td_error *err)
 {
     struct td_error why = {0, ""};
@@ -197,8 +203,8 @@ static int fit_parts(const struct td_op_call *op, const struct td_op_ref *ref, s
 
     if (rc)
         return rc == TD_ENOMEM ? td_fail(err, rc, "%s", why.msg) : TD_OK;
-    rc = td_along_k_regress(p->pieces, p->y, ref->rows, ref->cols, (int)((ref->inner + p->step - 1) / p->step), &found->pieces, err);
-    if (!rc && ref->inner >= 2 * TD_ALONG_K_PERIOD)
+    rc = td_along_k_regress(p->pieces, p->y, ref->rows, ref->cols, (int)pieces_of(ref->inner, p->step), &found->pieces, err);
+    if (!rc && p->has_classes)
         rc = td_along_k_regress(p->classes, p->y, ref->rows, ref->cols, TD_ALONG_K_CLASSES, &found->classes, err);
     found->step = found->pieces.n || found->classes.n ? p->step : 0;
     return rc;
@@ -208,19 +214,24 @@ int td_along_k_find(const struct td_op_call *op, const struct td_op_ref *ref, co
                     struct td_along_k *found, struct td_error *err)
 {
     const int64_t n = ref->rows * ref->cols;
-    struct parts p = {.n = n, .step = step_of(ref->inner)};
+    struct parts p = {.n = n, .step = step_of(ref->inner), .has_classes = ref->inner >= 2 * TD_ALONG_K_PERIOD};
+    const int64_t pieces = pieces_of(ref->inner, p.step), classes = p.has_classes ? TD_ALONG_K_CLASSES : 0;
     double *memory;
     int rc = TD_OK;
 
     memset(found, 0, sizeof *found);
     if (n <= 0 || ref->unjudged || ref->inner < 2 * FIRST_STEP || n > TD_ALONG_K_PRODUCTS / ref->inner)
         return TD_OK;
-    memory = calloc((size_t)n * (TD_ALONG_K_MOST + TD_ALONG_K_CLASSES + 2) + 1, sizeof *memory);
+    if (n > TD_ALONG_K_NUMBERS / (pieces + classes + BESIDE_PARTS))
+        return TD_OK;
+    if (td_memory_room((uint64_t)(n * (pieces + classes + BESIDE_PARTS)) * sizeof *memory, "the parts of sums along K", err))
+        return TD_ENOMEM;
+    memory = calloc((size_t)(n * (pieces + classes + 2)) + 1, sizeof *memory);
     if (!memory)
         return td_fail(err, TD_ENOMEM, "out of memory for the parts of %lld sums", (long long)n);
     p.pieces = memory;
-    p.classes = memory + n * TD_ALONG_K_MOST;
-    p.y = p.classes + n * TD_ALONG_K_CLASSES;
+    p.classes = memory + n * pieces;
+    p.y = p.classes + n * classes;
     p.weight = p.y + n;
     if (weigh(ref, &op->out, image, lim, p.y, p.y + n))
         rc = fit_parts(op, ref, &p, found, err);

@@ -21,6 +21,7 @@
 #define TD_ALONG_K_OPS 8      /* of each group that are asked, at most */
 #define TD_ALONG_K_COARSE 1.25 /* an op is asked whose rms error is so many times the baseline's */
 #define TD_ALONG_K_PRODUCTS ((int64_t)1 << 28) /* of an op that is asked, at most */
+#define TD_ALONG_K_NUMBERS ((int64_t)1 << 25)  /* in memory for one op, at most: 256 MiB */
 
 /* n coefficients with their standard errors; n 0: not known. dof: columns less coefficients; explained: the share of
  * the variance of y, adjusted for the coefficients (1 - mean square of residuals with n - p, over that of y with n). */
@@ -38,7 +39,7 @@ int td_along_k_regress(const double *x, const double *y, int64_t rows, int64_t c
 
 /* Ask an op. It is left alone (step 0) where it is too large, of a kind without partial sums, or not finite.
  *   ref, out, image, lim : as td_judge_output()
- * TD_ENOMEM. */
+ * TD_ENOMEM, also where --max-memory leaves no room. */
 int td_along_k_find(const struct td_op_call *op, const struct td_op_ref *ref, const void *image, const struct td_judge_limits *lim,
                     struct td_along_k *found, struct td_error *err);
 

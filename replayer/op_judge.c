@@ -112,9 +112,15 @@ static bool is_suspicious(const struct td_op_item *it)
 /* Of each group the first ops, in the order of their sample, so that the same ones are asked in each run. */
 static int find_along_k(struct td_op_item *it, const struct td_op_ref *ref, struct td_error *err)
 {
+    int rc;
+
     if (it->turn < 0 || it->turn >= TD_ALONG_K_OPS || td_op_attr(&it->call, "k", 0) <= 0 || !is_suspicious(it))
         return TD_OK;
-    return td_along_k_find(&it->call, ref, it->candidate.images[0], &it->limits, &it->along_k, err);
+    rc = td_along_k_find(&it->call, ref, it->candidate.images[0], &it->limits, &it->along_k, err);
+    if (rc != TD_ENOMEM || !it->is_alone)
+        return rc;
+    td_error_clear(err); /* it names a part of K, and decides nothing */
+    return TD_OK;
 }
 
 /* Slices are kept of products alone: what else has a reference has few rounding errors, or codes. */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/memory.h"
 #include "replayer/along_k.h"
 #include "tests/unit/kernels/ops/op_case.h"
 
@@ -144,10 +145,43 @@ static void a_part_has_its_share(void **state)
         assert_true(fabs(x.pieces.est[i]) < 6 * x.pieces.error[i]);
 }
 
+/* The sums of parts take more than the output: they must fit into what is allowed. */
+static void the_parts_are_asked_of_the_budget(void **state)
+{
+    const struct td_judge_limits lim = {0x1p-11, 0x1p-24, 0x1p-25, 4};
+    const size_t much = (size_t)70 << 20;
+    struct td_along_k found;
+    struct op_case t;
+    struct td_op_ref ref;
+    struct td_error err = {0, ""};
+    char *others = malloc(much);
+
+    (void)state;
+    assert_non_null(others);
+    case_gptq(&t, &(struct gptq_form){TD_DT_F16, TD_DT_F16, "none", false, false, 4, 128}, 600, 64, 512, 0, false);
+    assert_int_equal(td_op_kind_find("gptq_gemm")->reference(&t.op, &ref, &err), 0);
+    for (int64_t e = 0; e < 600 * 64; e++)
+        td_store_f32(TD_DT_F16, t.op.out.data, e, (float)ref.r0[e]);
+    memset(others, 1, much);
+    assert_int_equal(td_memory_set("64M", &err), TD_OK);
+    assert_int_equal(td_along_k_find(&t.op, &ref, t.op.out.data, &lim, &found, &err), TD_ENOMEM);
+    assert_non_null(strstr(err.msg, "--max-memory"));
+    assert_int_equal(found.step, 0);
+    td_error_clear(&err);
+    assert_int_equal(td_memory_set("1G", &err), TD_OK);
+    assert_int_equal(others[much - 1], 1);
+    free(others);
+    assert_int_equal(td_along_k_find(&t.op, &ref, t.op.out.data, &lim, &found, &err), TD_OK);
+    assert_int_equal(found.step, 32);
+    td_op_ref_release(&ref);
+    op_case_release(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(the_fit_matches_statsmodels), cmocka_unit_test(what_does_not_determine_a_part_has_no_fit),
-                                       cmocka_unit_test(a_part_has_its_share)};
+                                       cmocka_unit_test(a_part_has_its_share),
+                                       cmocka_unit_test(the_parts_are_asked_of_the_budget)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
