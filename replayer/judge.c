@@ -418,6 +418,8 @@ double td_judge_format_cost(const struct td_op_ref *ref)
     double d2 = 0, r2 = 0;
     int64_t e;
 
+    if (ref->r0 == ref->r1)
+        return 0;
     for (e = 0; e < ref->rows * ref->cols; e++)
         if (isfinite(ref->r0[e]) && isfinite(ref->r1[e])) {
             d2 += (ref->r1[e] - ref->r0[e]) * (ref->r1[e] - ref->r0[e]);

@@ -443,9 +443,13 @@ static void round_up(double *v, int64_t n)
     if (!v || !are_floats(v, n))
         return;
     for (i = 0; i < n; i++) {
-        const float f = (float)v[i];
+        float f = (float)v[i];
+        uint32_t bits;
 
-        v[i] = (double)((double)f < v[i] ? nextafterf(f, FLT_MAX) : f);
+        memcpy(&bits, &f, sizeof bits);
+        bits += (double)f < v[i]; /* nextafterf(): no number here is negative, or as large as FLT_MAX */
+        memcpy(&f, &bits, sizeof f);
+        v[i] = (double)f;
     }
 }
 
