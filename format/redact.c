@@ -238,14 +238,18 @@ bool td_redactor_is_from_server(const char *kind, size_t n)
     return false;
 }
 
-/* The text of a member of our own compact line; its length in *n. */
+/* The text of a member of our own compact line, with the escapes of JSON; its length in *n. */
 static char *find_member(char *line, size_t n, const char *member, size_t *n_value)
 {
-    size_t len = strlen(member);
-    char *at = memmem(line, n, member, len);
+    size_t len = strlen(member), i;
+    char *at = memmem(line, n, member, len), *end = line + n;
 
-    *n_value = at ? strcspn(at + len, "\"") : 0;
-    return at ? at + len : NULL;
+    if (!at)
+        return NULL;
+    for (i = 0, at += len; at + i < end && at[i] != '"'; i += at[i] == '\\' && at + i + 1 < end ? 2 : 1)
+        ;
+    *n_value = i;
+    return at;
 }
 
 static int64_t hide_query(char *path, size_t n)

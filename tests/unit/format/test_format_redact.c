@@ -494,6 +494,30 @@ static void test_compressed_bodies(void **state)
         }
 }
 
+/* The line of an exchange whose query holds quotes, as JSON does that a client did not escape. */
+static void test_query_with_quotes(void **state)
+{
+    const struct td_redaction rules[] = {{.no_text = false}, {.no_text = true}};
+    char line[200];
+    struct td_redactor *r;
+    cJSON *json;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < 2; i++) {
+        snprintf(line, sizeof line, "{\"stream\":1,\"path\":\"/v1?a={\\\"b\\\":\\\"" SECRET "\\\"}&api_key=" SECRET "\",\"request\":{},\"x\":1}");
+        assert_int_equal(td_redactor_new(&rules[i], &r, NULL), TD_OK);
+        td_redactor_exchange(r, line, strlen(line));
+        td_redactor_free(r);
+        json = cJSON_Parse(line);
+        assert_non_null(json);
+        assert_non_null(strstr(line, "/v1?"));
+        assert_null(strstr(line, "api_key=" SECRET));
+        assert_true(!rules[i].no_text || !strstr(line, SECRET));
+        cJSON_Delete(json);
+    }
+}
+
 static void test_over_limit(void **state)
 {
     struct td_redaction no_text = {.no_text = true};
@@ -520,7 +544,7 @@ int main(void)
         cmocka_unit_test(test_path_syntax), cmocka_unit_test(test_urls), cmocka_unit_test(test_texts), cmocka_unit_test(test_command_lines), cmocka_unit_test(test_streams_at_every_cut),
         cmocka_unit_test(test_default_rules), cmocka_unit_test(test_sent_headers), cmocka_unit_test(test_sent_values_anywhere),
         cmocka_unit_test(test_headers_that_end_for_some), cmocka_unit_test(test_nul_among_headers),
-        cmocka_unit_test(test_places_without_text), cmocka_unit_test(test_bodies), cmocka_unit_test(test_compressed_bodies), cmocka_unit_test(test_over_limit),
+        cmocka_unit_test(test_places_without_text), cmocka_unit_test(test_bodies), cmocka_unit_test(test_compressed_bodies), cmocka_unit_test(test_query_with_quotes), cmocka_unit_test(test_over_limit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
