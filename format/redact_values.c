@@ -217,6 +217,26 @@ static int add_parts(struct td_redact_values *v, const char *s, size_t n, struct
     return rc;
 }
 
+/* Add what stands between colons: of "u:K" the end; of "s:K.sig" (a cookie that is signed) also what looks like a key
+ * between its dots. Where there are more colons, as in a time, parts that look like a key. */
+static int add_between_colons(struct td_redact_values *v, const char *s, size_t n, struct td_error *err)
+{
+    const char *colon = memchr(s, ':', n), *end = s + n, *part, *dot;
+    const bool one = colon && !memchr(colon + 1, ':', (size_t)(end - colon - 1));
+    size_t len;
+    int rc = TD_OK;
+
+    if (one && (len = (size_t)(end - colon - 1)) >= LEAST && memcmp(colon + 1, "//", 2) && !is_word(colon + 1, len))
+        rc = add_value(v, colon + 1, len, err);
+    for (part = s; !rc && colon && part < end; part = dot + 1) {
+        for (dot = part; dot < end && *dot != ':' && *dot != '.'; dot++)
+            ;
+        if (looks_like_key(part, (size_t)(dot - part)))
+            rc = add_value(v, part, (size_t)(dot - part), err);
+    }
+    return rc;
+}
+
 /* Add the value of a header of a secret's name. */
 static int add_secret(struct td_redact_values *v, const char *s, size_t n, struct td_error *err)
 {
@@ -229,9 +249,11 @@ static int add_secret(struct td_redact_values *v, const char *s, size_t n, struc
         rc = add_value(v, s, n, err);
     else if (!(rc = add_text(v, s, n, err)) && !(rc = add_value(v, s + key, n - key, err)) && td_credentials_basic(s, n))
         rc = add_basic(v, s + key, n - key, err);
+    if (!rc)
+        rc = add_between_colons(v, key < n ? s + key : s, key < n ? n - key : n, err);
     while (!rc && td_credentials_next(s, n, &at, &one))
-        if (one.n >= LEAST)
-            rc = add_value(v, one.s, one.n, err);
+        if (one.n >= LEAST && !(rc = add_value(v, one.s, one.n, err)))
+            rc = add_between_colons(v, one.s, one.n, err);
     return rc;
 }
 

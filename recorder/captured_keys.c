@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "recorder/captured_keys.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -77,8 +78,47 @@ static int learn(struct td_captured_keys *k, const char *name, size_t n_name, co
     return rc;
 }
 
-/* The values of secret parameters: redaction overwrites them, and nothing else. */
-static int learn_query(struct td_captured_keys *k, const char *line, size_t n, struct td_error *err)
+/* Text of n bytes without the escapes of URLs. The caller frees. NULL: no memory.
+ *   blanks : '+' is one, as in a query */
+static char *unescape(const char *text, size_t n, bool blanks, size_t *len)
+{
+    char *out = malloc(n + 1), digits[3] = "";
+    size_t i;
+
+    *len = 0;
+    if (!out)
+        return NULL;
+    for (i = 0; i < n; i++) {
+        if (text[i] == '%' && i + 2 < n && isxdigit((unsigned char)text[i + 1]) && isxdigit((unsigned char)text[i + 2])) {
+            memcpy(digits, text + i + 1, 2);
+            out[(*len)++] = (char)strtol(digits, NULL, 16);
+            i += 2;
+        } else {
+            out[(*len)++] = blanks && text[i] == '+' ? ' ' : text[i];
+        }
+    }
+    return out;
+}
+
+/* A secret, and what it is without the escapes of URLs: "Bearer%20X" has a scheme, "%7B%22a%22%3A%22X%22%7D" is JSON.
+ *   blanks : '+' is one */
+static int learn_plain(struct td_captured_keys *k, const char *name, size_t n_name, const char *value, size_t n, bool blanks,
+                       struct td_error *err)
+{
+    size_t len;
+    char *plain = unescape(value, n, blanks, &len);
+    int rc = plain ? learn(k, name, n_name, value, n, err) : td_fail(err, TD_ENOMEM, "out of memory");
+
+    if (!rc && (len < n || memcmp(plain, value, n)))
+        rc = learn(k, name, n_name, plain, len, err);
+    free(plain);
+    return rc;
+}
+
+typedef int64_t hide_fn(char *text, size_t n);
+
+/* What redaction overwrites in a text, and nothing else. */
+static int learn_hidden(struct td_captured_keys *k, const char *text, size_t n, hide_fn *hide, bool blanks, struct td_error *err)
 {
     char *copy = malloc(n + 1);
     size_t i, len;
@@ -86,18 +126,41 @@ static int learn_query(struct td_captured_keys *k, const char *line, size_t n, s
 
     if (!copy)
         return td_fail(err, TD_ENOMEM, "out of memory");
-    memcpy(copy, line, n);
-    if (!td_redact_query(copy, n))
+    memcpy(copy, text, n);
+    if (!hide(copy, n))
         n = 0;
     for (i = 0; !rc && i < n; i += len) {
-        for (len = 0; i + len < n && copy[i + len] == '*' && (len || line[i] != '*'); len++)
+        for (len = 0; i + len < n && copy[i + len] == '*' && (len || text[i] != '*'); len++)
             ;
         if (len)
-            rc = learn(k, A_SECRET, strlen(A_SECRET), line + i, len, err);
+            rc = learn_plain(k, A_SECRET, strlen(A_SECRET), text + i, len, blanks, err);
         len += !len;
     }
     free(copy);
     return rc;
+}
+
+/* The secrets of a text that is none itself: parameters of URLs and their user:password@, "Bearer X", what stands
+ * beside a secret's name, as in JSON. It may be escaped as URLs are.
+ *   blanks : '+' is one */
+static int learn_text(struct td_captured_keys *k, const char *text, size_t n, bool blanks, struct td_error *err)
+{
+    size_t len;
+    char *plain = unescape(text, n, blanks, &len);
+    int rc = plain ? learn_hidden(k, text, n, td_redact_text, blanks, err) : td_fail(err, TD_ENOMEM, "out of memory");
+
+    if (!rc && (len < n || memcmp(plain, text, n)))
+        rc = learn_hidden(k, plain, len, td_redact_text, blanks, err);
+    free(plain);
+    return rc;
+}
+
+/* The values of secret parameters in the line of a request, and what else is secret in its query. */
+static int learn_line(struct td_captured_keys *k, const char *line, size_t n, struct td_error *err)
+{
+    const int rc = learn_hidden(k, line, n, td_redact_query, true, err);
+
+    return rc ? rc : learn_text(k, line, n, true, err);
 }
 
 /* A header with its folded lines in one. */
@@ -105,6 +168,7 @@ static int learn_header(struct td_captured_keys *k, struct td_buf *header, struc
 {
     const char *text = td_buf_str(header), *value = memchr(text, ':', header->len);
     size_t name = value ? (size_t)(value++ - text) : 0, n = header->len;
+    int rc;
 
     while (n && text[n - 1] == '\r') /* more than the one of the line's end */
         n--;
@@ -116,9 +180,9 @@ static int learn_header(struct td_captured_keys *k, struct td_buf *header, struc
         body->chunked = body->chunked || strcasestr(value, "chunked");
     if (name == strlen(CODING) && !strncasecmp(text, CODING, name))
         body->compressed = body->compressed || strcasecmp(value + strspn(value, " \t"), "identity");
-    if (!td_redactor_is_secret_header(k->redactor, text, name))
-        return TD_OK;
-    return learn(k, text, name, value, n > (size_t)(value - text) ? n - (size_t)(value - text) : 0, err);
+    n = n > (size_t)(value - text) ? n - (size_t)(value - text) : 0;
+    rc = learn_text(k, value, n, false, err);
+    return rc || !td_redactor_is_secret_header(k->redactor, text, name) ? rc : learn_plain(k, text, name, value, n, false, err);
 }
 
 /* Headers, or trailers, up to the empty line behind them. TD_ETRUNCATED: there is none. */
@@ -175,7 +239,7 @@ int td_captured_keys_learn(struct td_captured_keys *k, const char *request, size
 
     if (!next_line(&at, end, &line, &n))
         return TD_ETRUNCATED;
-    rc = learn_query(k, line, n, err);
+    rc = learn_line(k, line, n, err);
     if (!rc)
         rc = learn_headers(k, &at, end, &body, err);
     if (!rc && body.chunked)

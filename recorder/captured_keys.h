@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * An active recording knows its keys: they are given by -H. A passive one learns those of others: the values
- * of secret headers (those that are overwritten), of request trailers, and of secret parameters in the query.
+ * of secret headers (those that are overwritten) and trailers, of secret parameters in the query, and what else
+ * redaction overwrites in the line and the headers of a request. Escapes of URLs are read.
  * They are searched for by the rules of format/redact_values.h in all that is written and printed after. */
 #ifndef TD_RECORDER_CAPTURED_KEYS_H
 #define TD_RECORDER_CAPTURED_KEYS_H

@@ -38,6 +38,21 @@ PLACES = {
     "early": (b"X-A: b\r\n\r\r\nX-Api-Key: canary-s-early7\r\n", "canary-s-early7"),
     "bare": (b"X-Api-Key: canary-s-bare7\n", "canary-s-bare7"),
 }
+UNUSUAL = {
+    "signed": (b"Cookie: sid=s:canary-s-signed0123456789.c2lnbmF0dXJl; a=b\r\n", "canary-s-signed0123456789"),
+    "escaped": (b"Cookie: sid=s%3Acanary-s-escaped0123456789.c2lnbmF0dXJl\r\n", "canary-s-escaped0123456789"),
+    "pair": (b"X-Credentials: u:canary-s-pair7\r\n", "canary-s-pair7"),
+    "json": (b'Cookie: prefs={"theme": "dark", "api_key": "canary-s-json7"}\r\n', "canary-s-json7"),
+    "json2": (b"Cookie: prefs=%7B%22api_key%22%3A%22canary-s-jsontwo7%22%7D\r\n", "canary-s-jsontwo7"),
+    "upstream": (b"X-Upstream: Bearer canary-s-upstream7\r\n", "canary-s-upstream7"),
+    "referer": (b"Referer: http://h/x?a=b&api_key=canary-s-referer7\r\n", "canary-s-referer7"),
+    "userinfo": (b"Referer: http://u:canary-s-userinfo7@h/\r\n", "canary-s-userinfo7"),
+}
+QUERIES = {
+    "plain7": "api_key=canary-s-plain7", "scheme7": "authorization=Bearer%20canary-s-scheme7", "plus7": "a=b&authorization=Bearer+canary-s-plus7",
+    "member7": "config=%7B%22api_key%22:%22canary-s-member7%22%7D", "bare8": 'config={"api_key":"canary-s-bare8"}',
+    "url7": "next=http%3A%2F%2Fu%3Acanary-s-url7%40h%2F",
+}
 JSON = "Content-Type: application/json\r\n"
 
 
@@ -100,7 +115,11 @@ def write_all():
         for size in (1448, 7):  # 7: a key lies in several packets
             for said in answers(key):
                 packets += exchange(sent, said, f"say {key} please", size, user=key)
-    packets += exchange(b"", head("403 no", JSON, b'{"error": "canary-s-query7 is no key"}'), query="?api_key=canary-s-query7")
+    for sent, key in UNUSUAL.values():
+        for said in answers(key):
+            packets += exchange(sent, said, f"say {key} please")
+    for name, query in QUERIES.items():
+        packets += exchange(b"", head("403 no", JSON, b'{"error": "canary-s-%s is no key"}' % name.encode()), query="?" + query)
     c = Connection(port=next(PORT))
     packets += c.open() + c.send(True, with_trailer(b"canary-s-trailer7")) + c.send(False, head("400 no", JSON, b'"canary-s-trailer7"')) + c.close()
     c = Connection(port=next(PORT))  # a request that is not kept: its key is known to the next one's answer

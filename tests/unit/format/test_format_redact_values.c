@@ -429,6 +429,35 @@ static void test_words_are_not_learned(void **state)
     td_redact_values_release(&v);
 }
 
+/* Of "u:K" the end is a key; of "s:K.sig" K is, where it looks like one. Of a time or a URL no part is. */
+static void test_between_colons(void **state)
+{
+    static const struct { const char *header, *text, *after; } CASES[] = {
+        {"X-Credentials: u:pass-1234", "it is pass-1234", "it is *********"},
+        {"Authorization: SharedKey me:pass-1234", "it is pass-1234", "it is *********"},
+        {"Cookie: a=b; sid=s:0123456789abcdefghij.c2ln; c=d", "0123456789abcdefghij", "********************"},
+        {"Cookie: sid=s:0123456789abcdefghij.c2ln", "0123456789abcdefghij.c2ln", "*************************"},
+        {"Cookie: sid=a:b:0123456789abcdefghij", "0123456789abcdefghij", "********************"},
+        {"Cookie: sid=s:short123.c2ln", "short123", "short123"},
+        {"Cookie: at=2026-11-26T22:05:30Z", "2026-11-26T22 and 05:30Z", "2026-11-26T22 and 05:30Z"},
+        {"Cookie: next=https://host-1/path", "//host-1/path", "//host-1/path"},
+        {"X-Credentials: u:not-needed", "not-needed", "not-needed"},
+    };
+    char text[100];
+    struct td_redact_values v;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        open_values(&v, 1000, SIZE_MAX);
+        assert_int_equal(td_redact_values_learn(&v, CASES[i].header, strlen(CASES[i].header), NULL), TD_OK);
+        snprintf(text, sizeof text, "%s", CASES[i].text);
+        td_redact_values_apply(&v, text, strlen(text), false);
+        assert_string_equal(text, CASES[i].after);
+        td_redact_values_release(&v);
+    }
+}
+
 /* What stands between the values of JSON is no key, however it is escaped: it would spoil answers of others. */
 static void test_json_is_not_learned(void **state)
 {
@@ -553,7 +582,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_spellings), cmocka_unit_test(test_parts), cmocka_unit_test(test_ways_to_give_a_key),
                                        cmocka_unit_test(test_words_beside_a_key), cmocka_unit_test(test_innocent), cmocka_unit_test(test_digits), cmocka_unit_test(test_many),
                                        cmocka_unit_test(test_no_room), cmocka_unit_test(test_begins_like_a_long_key),
-                                       cmocka_unit_test(test_words_are_not_learned), cmocka_unit_test(test_json_is_not_learned),
+                                       cmocka_unit_test(test_words_are_not_learned), cmocka_unit_test(test_between_colons), cmocka_unit_test(test_json_is_not_learned),
                                        cmocka_unit_test(test_long_keys_are_held_in_parts), cmocka_unit_test(test_name_without_password),
                                        cmocka_unit_test(test_members),
                                        cmocka_unit_test(test_search_while_learning)};
