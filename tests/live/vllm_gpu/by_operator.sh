@@ -151,18 +151,19 @@ operator_form() {
 # AWQ's own operators, which vLLM takes where no other kernel takes a layer, as with groups of 256
 # (check_marlin_supported): awq_gemm, and for 256 rows and more awq_dequantize with torch's product.
 stage_awq-op() {
-    local fault op before=$SUITE
+    local fault op before=$SUITE ops=(awq_gemm awq_dequantize)
     [ -n "${MAX_OPS:-}" ] || local MAX_OPS=120
+    [ -z "$(graphs)" ] || ops=(awq_dequantize) # compiled, vLLM takes this one for all sizes
     "$PYTHON" -c 'import json
 for n in (1, 12, 60):
     print(json.dumps({"id": f"times-{n}", "prompt": "the quick brown fox jumps " * n}))' >"$WORK/long.jsonl" # 60 are 300 words, and fewer tokens than 2048 of a byte
     SUITE=$WORK/long.jsonl
-    seen_form awq-op awq_gemm "" --awq --fine --group 256
+    seen_form awq-op "${ops[0]}" "" --awq --fine --group 256
     SUITE=$before
     [ -e "$WORK/awq-op/manifest.json" ] || return
     "$BIN/fixture" ops "$WORK/awq-op" --json | "$PYTHON" "$HERE/seen_ops.py" "$WORK/awq-op" awq_dequantize | tail -n 1
     [ "${PIPESTATUS[1]}" = 0 ] || wrong "awq-op: products behind awq_dequantize"
-    for op in awq_gemm awq_dequantize; do
+    for op in "${ops[@]}"; do
         for fault in column row; do
             expect 1 "awq-op-$op-$fault" gate "$WORK/awq-op" --lanes ops --max-ops "$MAX_OPS" --build "$(command -v "$PYTHON")" --only "$op" \
                 --build-env "TD_FAULT=$fault" --build-env "TD_OPERATORS=$op" --build-env "PYTHONPATH=$HERE/faulty_torch:${PYTHONPATH:-}"

@@ -61,16 +61,12 @@ stage_open() {
     end_server
 }
 
-# The same, detached: where a command has a limit of minutes, and what it leaves running has none. It runs from a
-# copy, for the tree may be replaced meanwhile.
+# The same, detached: where a command has a limit of minutes, and what it leaves running has none.
 stage_open-start() {
     need model4 model || return
-    rm -rf "${WORK:?}"/open-tree "$WORK"/open.{log,rc,so-far}
-    mkdir -p "$WORK/open-tree/tests"
-    cp -r "$BIN" "$WORK/open-tree/bin" && cp -r "$LIB" "$WORK/open-tree/lib" && cp -r "$HERE" "$WORK/open-tree/tests/live" || { wrong "open-start: no copy"; return; }
+    rm -f "$WORK"/open.{log,rc,so-far}
     # shellcheck disable=SC2016 # $0 and $1 are those of the new shell
-    BIN=$WORK/open-tree/bin LIB=$WORK/open-tree/lib setsid bash -c 'bash "$0" open >"$1/open.log" 2>&1 </dev/null; echo $? >"$1/open.rc"' \
-        "$WORK/open-tree/tests/live/vllm_gpu.sh" "$WORK" >/dev/null 2>&1 </dev/null &
+    setsid bash -c 'bash "$0" open >"$1/open.log" 2>&1 </dev/null; echo $? >"$1/open.rc"' "$HERE/vllm_gpu.sh" "$WORK" >/dev/null 2>&1 </dev/null &
     say "open-start: MINUTES=${MINUTES:-30} begin; see stage open-wait"
 }
 
