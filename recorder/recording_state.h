@@ -9,7 +9,7 @@
 
 struct td_recording_state {
     const char *name;          /* of the manifest's "state" */
-    char causes[TD_RECORDING_CAUSES][200];
+    char causes[TD_RECORDING_CAUSES][240];
     int n;
 };
 

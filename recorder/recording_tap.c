@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "recorder/dropped_ops.h"
 #include "recorder/flight_watch.h"
 #include "recorder/send_requests.h"
 #include "recorder/tap_client/tap_client.h"
@@ -114,7 +115,12 @@ int td_recording_find_tap(struct td_recording *r, struct td_error *err)
 
 static void say_no_gemm(const struct td_tap_client_state *ops)
 {
-    if (ops->operators)
+    char why[180];
+
+    td_dropped_ops_reason(ops, why, sizeof why);
+    if (*why)
+        td_log(TD_LOG_WARN, "record", "the tap is in the server, but recorded no GEMM: %s", why);
+    else if (ops->operators)
         td_log(TD_LOG_WARN, "record",
                "the tap is in the server, but recorded no GEMM: operators of torch, most of all "
                "%s, are counted by name only; --ops FILE can describe them (docs/own-operators.md)",

@@ -67,6 +67,10 @@ static void add_to_state(struct td_tap_client_state *state, enum tap_count i, in
     case TAP_GRAPHS_NO_ROOM: state->graphs_no_room += n; break;
     case TAP_GRAPHS_NO_TWIN: state->graphs_no_twin += n; break;
     case TAP_TWINS: state->twins += n; break;
+    case TAP_OPS_SAMPLING: state->ops_sampling += n; break;
+    case TAP_OPS_BUDGET: state->ops_budget += n; break;
+    case TAP_OPS_WEIGHTS: state->ops_weights += n; break;
+    case TAP_OPS_LAYERS: state->ops_layers += n; break;
     case TAP_OPS_GRAPH: state->ops_graph += n; break;
     case TAP_OPS_ROTATION: state->ops_rotation += n; break;
     case TAP_OPS_RING: state->ops_ring += n; break;

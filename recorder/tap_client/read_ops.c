@@ -223,6 +223,7 @@ static void drop_unwanted(struct td_tap_client *c, struct client_ring *r,
     client_refuse_weight(r, set && set->unwanted ? op->rec->weight : 0);
     client_ledger_count(c, "ops.seen", "ops.dropped.layers", (int64_t)op->bytes);
     c->state.ops_dropped++;
+    c->state.ops_layers++;
 }
 
 bool client_read_op(struct td_tap_client *c, struct client_tap *tap, struct client_ring *r,

@@ -102,6 +102,9 @@ struct td_tap_client_state {
     int64_t graphs_no_twin;     /* launches of graphs of which no twin can be made */
     int64_t graphs_no_room;     /* launches of graphs that had no twin, for want of memory */
     int64_t ops_graph, ops_ring; /* of ops_dropped: in graphs; for want of room on their way */
+    int64_t ops_sampling, ops_budget, ops_weights, ops_layers; /* of ops_dropped: outside the sample;
+                                   beyond the budget; their weights were still on their way; of
+                                   layers that are not wanted */
     int64_t ops_rotation;       /* of ops_dropped: left out of a graph by rotation */
     int64_t ops_crowded;        /* of ops_dropped: of more weights than are kept */
     int64_t ops_lost;           /* of ops_dropped: the tap says it sent them, and they did not come */
