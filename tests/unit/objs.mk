@@ -57,6 +57,9 @@ $(call unit,tap_environ): $(call obj,recorder/tap/core/tap_environ.c)
 $(O)/tests/fuzz/fuzz_tap_code: $(call obj,$(TAP_SRCS) $(TAP_MORE))
 OBJS_test_identify := recorder recorder/tap_client
 OBJS_test_recording_summary := recorder recorder/tap_client
+OBJS_test_prompt_names := recorder recorder/tap_client
+OBJS_test_captured_keys := recorder recorder/tap_client
+OBJS_test_passive_ledger := recorder recorder/tap_client
 OBJS_test_identify_vllm := recorder recorder/tap_client
 OBJS_test_identify_gpu := recorder recorder/tap_client replayer
 OBJS_test_identify_moe := recorder recorder/tap_client replayer
