@@ -10,6 +10,7 @@
 #include "common/clock.h"
 #include "common/fs.h"
 #include "common/json.h"
+#include "common/out_of_memory.h"
 
 const char *const td_file_names[TD_FILE_COUNT] = {
     "wire.zst", "exchanges.jsonl.zst", "steps.jsonl.zst", "ops.jsonl.zst", "ledger.jsonl.zst", "blobs.pack",
@@ -153,10 +154,13 @@ int td_manifest_save(const char *dir, const cJSON *manifest, struct td_error *er
     struct td_buf b = TD_BUF_INIT(TD_MANIFEST_MAX);
     char path[TD_PATH_MAX];
     struct td_jw w;
+    const unsigned lacked = td_out_of_memory_count();
     int rc = td_fs_join(path, sizeof path, dir, TD_MANIFEST_NAME, err);
 
     td_jw_init(&w, &b, true);
     td_jw_value(&w, NULL, manifest);
+    if (!rc && b.failed && td_out_of_memory_count() != lacked)
+        rc = td_fail(err, TD_ENOMEM, "%s: out of memory for its bytes", path);
     if (!rc && b.failed)
         rc = td_fail(err, TD_ELIMIT, "%s: larger than the maximum of %zu bytes", path, TD_MANIFEST_MAX);
     if (!rc)

@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "wire/curl_setup.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -41,6 +42,39 @@ static char *curl_copy(const char *s)
     return counted(strdup(s));
 }
 
+/* OpenSSL asks with a size of 0, too, and expects NULL. */
+static void *tls_malloc(size_t n, const char *file, int line)
+{
+    (void)file, (void)line;
+    return n ? curl_malloc(n) : NULL;
+}
+
+static void *tls_realloc(void *p, size_t n, const char *file, int line)
+{
+    (void)file, (void)line;
+    if (n)
+        return curl_realloc(p, n);
+    free(p);
+    return NULL;
+}
+
+static void tls_free(void *p, const char *file, int line)
+{
+    (void)file, (void)line;
+    free(p);
+}
+
+/* Where libcurl's TLS is OpenSSL, and nobody has used it yet, its allocations are counted as well: of their failures it says
+ * what it says of a server's faults. */
+static void count_for_tls(void)
+{
+    int (*set)(void *(*)(size_t, const char *, int), void *(*)(void *, size_t, const char *, int), void (*)(void *, const char *, int));
+
+    *(void **)&set = dlsym(RTLD_DEFAULT, "CRYPTO_set_mem_functions");
+    if (set)
+        set(tls_malloc, tls_realloc, tls_free);
+}
+
 unsigned td_curl_no_memory(void)
 {
     return atomic_load_explicit(&no_memory, memory_order_relaxed);
@@ -50,6 +84,7 @@ unsigned td_curl_no_memory(void)
 
 static void curl_init_once(void)
 {
+    count_for_tls();
     curl_global_init_mem(CURL_GLOBAL_ALL, curl_malloc, free, curl_realloc, curl_copy, curl_calloc);
 }
 
