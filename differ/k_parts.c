@@ -3,9 +3,11 @@
 #include "differ/k_parts.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/number_words.h"
+#include "common/out_of_memory.h"
 #include "differ/op_along_k.h"
 #include "differ/stats.h"
 
@@ -22,54 +24,70 @@ static bool is_asked(const struct td_judged_op *op)
     return op->along_k && op->result == TD_RESULT_WORSE;
 }
 
-static bool is_of_shape(const struct td_judged_op *a, const struct td_judged_op *b)
+/* Ops that were asked and have one shape, in their order. */
+struct alike { const struct td_judged_op **op; size_t n; };
+
+/* 0: they have one shape. */
+static int compare_shapes(const struct td_judged_op *a, const struct td_judged_op *b)
 {
-    return is_asked(b) && !strcmp(a->kind, b->kind) && a->k == b->k && a->along_k->step == b->along_k->step &&
-           a->along_k->of[0].n == b->along_k->of[0].n && a->along_k->of[1].n == b->along_k->of[1].n;
+    const struct td_op_along_k *x = a->along_k, *y = b->along_k;
+    const int kinds = strcmp(a->kind, b->kind);
+
+    if (kinds || a->k != b->k)
+        return kinds ? kinds : a->k < b->k ? -1 : 1;
+    if (x->step != y->step)
+        return x->step < y->step ? -1 : 1;
+    if (x->of[0].n != y->of[0].n)
+        return x->of[0].n < y->of[0].n ? -1 : 1;
+    return (x->of[1].n > y->of[1].n) - (x->of[1].n < y->of[1].n);
 }
 
-static size_t count_alike(const struct td_judged_ops *ops, const struct td_judged_op *like)
+/* By shape; the ops of one in the order in which they lie in memory. */
+static int by_shape(const void *a, const void *b)
 {
-    size_t i, n = 0;
+    const struct td_judged_op *x = *(const struct td_judged_op *const *)a, *y = *(const struct td_judged_op *const *)b;
+    const int shapes = compare_shapes(x, y);
 
-    for (i = 0; i < ops->n; i++)
-        n += is_of_shape(like, &ops->op[i]);
-    return n;
+    return shapes ? shapes : (x > y) - (x < y);
 }
 
-/* An op of the shape of which most were asked; NULL: none was. */
-static const struct td_judged_op *find_shape(const struct td_judged_ops *ops)
+/* The ops of the shape of which most were asked; of several, that of the first op. The caller frees memory->op. */
+static struct alike find_shape(const struct td_judged_ops *ops, struct alike *memory)
 {
-    const struct td_judged_op *best = NULL;
-    size_t i, most = 0;
+    struct alike best = {NULL, 0};
+    size_t i, end;
 
+    *memory = (struct alike){malloc((ops->n + 1) * sizeof *memory->op), 0};
+    if (!memory->op) {
+        td_out_of_memory_note();
+        return best;
+    }
     for (i = 0; i < ops->n; i++)
-        if (is_asked(&ops->op[i]) && (!best || !is_of_shape(best, &ops->op[i]))) {
-            const size_t n = count_alike(ops, &ops->op[i]);
-
-            if (n > most) {
-                best = &ops->op[i];
-                most = n;
-            }
-        }
+        if (is_asked(&ops->op[i]))
+            memory->op[memory->n++] = &ops->op[i];
+    qsort(memory->op, memory->n, sizeof *memory->op, by_shape);
+    for (i = 0; i < memory->n; i = end) {
+        for (end = i + 1; end < memory->n && !compare_shapes(memory->op[i], memory->op[end]); end++)
+            ;
+        if (end - i > best.n || (end - i == best.n && memory->op[i] < best.op[0]))
+            best = (struct alike){memory->op + i, end - i};
+    }
     return best;
 }
 
 /* The mean coefficient of parts [from, to) over the ops of a shape. */
 struct part { double est, error, dof; };
 
-static struct part join(const struct td_judged_ops *ops, const struct td_judged_op *like, int which, int from, int to)
+static struct part join(const struct alike *ops, int which, int from, int to)
 {
     double sum = 0, squares = 0, variance = 0, n = 0, dof = INFINITY, scatter;
     struct part p;
     size_t i;
 
     for (i = 0; i < ops->n; i++) {
-        const struct td_op_along_k *x = ops->op[i].along_k;
+        const struct td_op_along_k *x = ops->op[i]->along_k;
         double est = 0, v = 0;
 
-        if (!is_of_shape(like, &ops->op[i]))
-            continue;
         for (int k = from; k < to; k++) {
             est += x->of[which].est[k] / (to - from);
             v += x->of[which].error[k] * x->of[which].error[k] / (to - from) / (to - from);
@@ -89,28 +107,24 @@ static struct part join(const struct td_judged_ops *ops, const struct td_judged_
     return p;
 }
 
-static double explained(const struct td_judged_ops *ops, const struct td_judged_op *like, int which)
+static double explained(const struct alike *ops, int which)
 {
-    double sum = 0, n = 0;
-    size_t i;
+    double sum = 0;
 
-    for (i = 0; i < ops->n; i++)
-        if (is_of_shape(like, &ops->op[i])) {
-            sum += ops->op[i].along_k->of[which].explained;
-            n++;
-        }
-    return sum / n;
+    for (size_t i = 0; i < ops->n; i++)
+        sum += ops->op[i]->along_k->of[which].explained;
+    return sum / (double)ops->n;
 }
 
 struct family { int which, n; struct part part[TD_K_PARTS_MOST]; bool named[TD_K_PARTS_MOST]; int n_named; double most; };
 
-static void measure(const struct td_judged_ops *ops, const struct td_judged_op *like, int which, double alpha, struct family *f)
+static void measure(const struct alike *ops, int which, double alpha, struct family *f)
 {
     memset(f, 0, sizeof *f);
     f->which = which;
-    f->n = like->along_k->of[which].n;
+    f->n = ops->op[0]->along_k->of[which].n;
     for (int i = 0; i < f->n; i++) {
-        const struct part p = join(ops, like, which, i, i + 1);
+        const struct part p = join(ops, which, i, i + 1);
         const double t = p.est == 0 ? 0 : fabs(p.est) / p.error;
 
         f->part[i] = p;
@@ -133,10 +147,10 @@ static int run_of(const struct family *f, int i)
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-static void add_part(const struct td_judged_ops *ops, const struct td_judged_op *like, const struct family *f, int from, int to, double alpha,
-                     struct td_buf *out)
+static void add_part(const struct alike *ops, const struct family *f, int from, int to, double alpha, struct td_buf *out)
 {
-    const struct part p = join(ops, like, f->which, from, to);
+    const struct td_judged_op *like = ops->op[0];
+    const struct part p = join(ops, f->which, from, to);
     const double t = td_stat_t_limit(alpha, p.dof) * p.error;
     const int64_t step = f->which ? CLASS : like->along_k->step;
     int64_t last = to * step - 1;
@@ -170,24 +184,31 @@ static int clearest_run(const struct family *f, int *runs)
     return best;
 }
 
-void td_k_parts_add_words(const struct td_judged_ops *ops, struct td_buf *out)
+static void add_words(const struct alike *ops, struct td_buf *out)
 {
-    const struct td_judged_op *like = find_shape(ops);
+    const struct td_op_along_k *x = ops->op[0]->along_k;
+    const double alpha = TD_K_PARTS_ALPHA / (x->of[0].n + x->of[1].n);
     struct family pieces, classes;
     const struct family *f;
-    double alpha;
     int runs, first;
 
-    if (!like)
-        return;
-    alpha = TD_K_PARTS_ALPHA / (like->along_k->of[0].n + like->along_k->of[1].n);
-    measure(ops, like, 0, alpha, &pieces);
-    measure(ops, like, 1, alpha, &classes);
+    measure(ops, 0, alpha, &pieces);
+    measure(ops, 1, alpha, &classes);
     f = classes.most > pieces.most ? &classes : &pieces;
-    if (!f->n_named || 2 * f->n_named > f->n || !(explained(ops, like, f->which) >= EXPLAINED))
+    if (!f->n_named || 2 * f->n_named > f->n || !(explained(ops, f->which) >= EXPLAINED))
         return;
     first = clearest_run(f, &runs);
-    add_part(ops, like, f, first, first + run_of(f, first), alpha, out);
+    add_part(ops, f, first, first + run_of(f, first), alpha, out);
     if (runs > 1)
         td_buf_addf(out, ", and %d more part%s of K", runs - 1, td_plural(runs - 1));
+}
+
+void td_k_parts_add_words(const struct td_judged_ops *ops, struct td_buf *out)
+{
+    struct alike memory;
+    const struct alike most = find_shape(ops, &memory);
+
+    if (most.n)
+        add_words(&most, out);
+    free(memory.op);
 }

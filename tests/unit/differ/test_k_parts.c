@@ -96,6 +96,30 @@ static void nothing_is_named_without_a_reason(void **state)
     says(&w, ""); /* nothing is bad */
 }
 
+/* Each op has a shape of its own but the last three: theirs is named. With a pass over all ops for each shape this takes minutes. */
+static void of_very_many_shapes_the_one_with_most_ops_is_asked(void **state)
+{
+    enum { MANY = 200000 };
+    struct td_judged_op *op = calloc(MANY, sizeof *op);
+    const struct td_judged_ops ops = {.op = op, .n = MANY};
+    struct td_buf words = TD_BUF_INIT(1000);
+    struct world w;
+
+    (void)state;
+    assert_non_null(op);
+    start(&w, 3, 0, 4, 8, -1, 0, 1);
+    for (int i = 0; i < MANY; i++) {
+        op[i] = w.op[i % 3];
+        op[i].k = i < MANY - 3 ? 1000 + (int64_t)i * 7919 % MANY : 320;
+    }
+    td_k_parts_add_words(&ops, &words);
+    assert_string_equal(td_buf_str(&words), "K 128..255: -100 % [-100, -100]");
+    td_buf_release(&words);
+    for (int i = 0; i < 3; i++)
+        free(w.op[i].along_k);
+    free(op);
+}
+
 static struct td_op_along_k *read_text(const char *text)
 {
     cJSON *j = cJSON_Parse(text);
@@ -123,7 +147,8 @@ static void what_a_replay_wrote_is_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(the_part_that_stands_out_is_named), cmocka_unit_test(two_parts_are_counted),
-                                       cmocka_unit_test(nothing_is_named_without_a_reason), cmocka_unit_test(what_a_replay_wrote_is_read)};
+                                       cmocka_unit_test(nothing_is_named_without_a_reason),
+                                       cmocka_unit_test(of_very_many_shapes_the_one_with_most_ops_is_asked), cmocka_unit_test(what_a_replay_wrote_is_read)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
