@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/fisher.h"
+
 #define EXACT_MAX 60 /* signed-rank distribution by counting up to here */
 
 static int by_value(const void *a, const void *b)
@@ -218,15 +220,7 @@ double td_stat_share_lower(size_t k, size_t n, double alpha)
 
 double td_stat_share_larger_p(size_t k1, size_t n1, size_t k0, size_t n0)
 {
-    size_t k = k1 + k0, i, top = k < n1 ? k : n1;
-    double sum = 0;
-
-    if (n1 == 0 || n0 == 0)
-        return 1;
-    for (i = k1; i <= top; i++)
-        if (k - i <= n0)
-            sum += exp(log_choose(n1, i) + log_choose(n0, k - i) - log_choose(n1 + n0, k));
-    return sum > 1 ? 1 : sum;
+    return n1 == 0 || n0 == 0 ? 1 : td_fisher_as_many(n1 + n0, n1, k1 + k0, k1);
 }
 
 double td_stat_sign_p(size_t more, size_t less)

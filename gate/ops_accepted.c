@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "common/fisher.h"
 #include "gate/biases.h"
 #include "gate/findings.h"
 #include "gate/places.h"
@@ -39,23 +40,10 @@ static bool was_unstable(const struct both *b, const cJSON *group)
 
 /* ---- chance ---------------------------------------------------------------------------------- */
 
-static double ln_choose(double n, double k)
-{
-    return lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1);
-}
-
-/* Of this many ops so many are bad. How likely is it that n of them hold as few bad ones as k, or as many?
- * Fisher's exact test, one-sided. */
+/* Of this many ops so many are bad. How likely is it that n of them hold as few bad ones as k, or as many? */
 static double likelihood(double all, double bad, double n, double k, bool many)
 {
-    const int64_t first = (int64_t)fmax(0, bad - (all - n)), last = (int64_t)fmin(bad, n);
-    double sum = 0;
-    int64_t i;
-
-    for (i = first; i <= last; i++)
-        if (many ? (double)i >= k : (double)i <= k)
-            sum += exp(ln_choose(bad, (double)i) + ln_choose(all - bad, n - (double)i) - ln_choose(all, n));
-    return sum;
+    return (many ? td_fisher_as_many : td_fisher_as_few)((size_t)all, (size_t)bad, (size_t)n, (size_t)k);
 }
 
 static double number_of(const cJSON *findings, const char *group, const char *share, double ops)

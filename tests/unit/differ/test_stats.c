@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/fisher.h"
 #include "differ/stats.h"
 
 #define MAX_NUMBERS 1000
@@ -34,6 +35,13 @@ static bool near(double got, double want, double tol)
     if (!ok)
         printf("got %.17g, scipy says %.17g\n", got, want);
     return ok;
+}
+
+/* What is not "as many" is "as few as one less". */
+static void check_few(size_t k1, size_t n1, size_t k0, size_t n0, double many)
+{
+    if (k1 && n1 && n0)
+        assert_true(fabs(td_fisher_as_few(n1 + n0, n1, k1 + k0, k1 - 1) - (1 - many)) < 1e-9);
 }
 
 /* One line of the table; returns true when it was one of `name`. */
@@ -97,6 +105,7 @@ static bool check_line(char *line, const char *name)
         numbers(field[5], want);
         assert_true(near(td_stat_share_larger_p((size_t)atoi(field[1]), (size_t)atoi(field[2]), (size_t)atoi(field[3]),
                                                 (size_t)atoi(field[4])), want[0], 1e-9));
+        check_few((size_t)atoi(field[1]), (size_t)atoi(field[2]), (size_t)atoi(field[3]), (size_t)atoi(field[4]), want[0]);
     } else if (strcmp(name, "rankover") == 0) {
         numbers(field[4], want);
         assert_true(near(td_stat_rank_over_p((size_t)atoi(field[1]), (size_t)atoi(field[2]), (size_t)atoi(field[3])), want[0], 1e-9));
