@@ -4,11 +4,13 @@
  *
  *   TD_FAKE_SIMT_WRONG  N: sums of references are wrong from the N-th launch on (1: from the first)
  *   TD_FAKE_SIMT        64: wavefronts of 64 threads, as on AMD's gfx9; else warps of 32
+ *   TD_FAKE_SIMT_CALLS  a folder: each process that launched a kernel leaves a file there of how often it called the driver
  *   TD_FAKE_SIMT_BUILD  a .simt.so whose kernels replace ours, with a planted bug for example */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "kernels/simt/simt_launch.h"
 #include "tests/helpers/fake_cuda/fake_cuda.h"
@@ -43,6 +45,26 @@ static void run(const struct fake_cuda_launch *l, void *symbol)
         spoil(l);
 }
 
+static const struct fake_cuda_api *driver;
+
+/* The driver's calls that wait, and those that launch. */
+__attribute__((destructor)) static void count_calls(void)
+{
+    static const char *const names[] = {"cuLaunchKernel", "cuStreamSynchronize", "cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2"};
+    const char *folder = getenv("TD_FAKE_SIMT_CALLS");
+    char path[4096];
+    FILE *f;
+
+    if (!folder || !driver || !driver->calls("cuLaunchKernel"))
+        return;
+    snprintf(path, sizeof path, "%s/%d", folder, (int)getpid());
+    if (!(f = fopen(path, "w")))
+        return;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        fprintf(f, "%s %llu\n", names[i], (unsigned long long)driver->calls(names[i]));
+    fclose(f);
+}
+
 static void read_environment(void)
 {
     const char *width = getenv("TD_FAKE_SIMT"), *build = getenv("TD_FAKE_SIMT_BUILD");
@@ -63,6 +85,7 @@ void fake_cuda_plugin(const struct fake_cuda_api *api)
     const struct td_simt_kernel *s;
 
     read_environment();
+    driver = api;
     for (int i = 0; (s = td_simt_kernel_at(i)); i++) {
         struct fake_cuda_kernel k = {.symbol = s->symbol, .n_params = s->n_params, .run = run, .user = (void *)(uintptr_t)s->symbol};
 
