@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 #define SMALL_SPACE ((int64_t)4 << 30)      /* an address space in which 16 threads would have no place for allocations of their own */
+#define KEPT_PIECE (32 << 20)  /* the largest that mallopt() takes: larger pieces are mapped, and given back when they are freed */
+#define KEPT_BYTES (128 << 20) /* at the end of each of malloc's arenas */
 #define MEASURE_EVERY ((uint64_t)4 << 20) /* bytes asked for between two measurements */
 
 static _Atomic int64_t maximum; /* 0: not known yet */
@@ -185,6 +187,12 @@ uint64_t td_memory_left(void)
 void td_memory_allow(uint64_t n)
 {
     atomic_store(&maximum, (int64_t)counted() + (int64_t)n);
+}
+
+void td_memory_keep_freed(void)
+{
+    mallopt(M_MMAP_THRESHOLD, KEPT_PIECE);
+    mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
 }
 
 /* "1.5 GiB" */

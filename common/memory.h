@@ -43,6 +43,9 @@ uint64_t td_memory_left(void);
 /* From now on the maximum is what is in use now, and n bytes more: for a process that also runs somebody else's code,
  * whose memory is not ours to bound. */
 void td_memory_allow(uint64_t n);
+/* From now on malloc() keeps what is freed, for what comes next, since each new page costs a page fault. Where td_memory_room() finds
+ * too little, all of it is given back first. */
+void td_memory_keep_freed(void);
 /* Is there room for n more bytes? TD_ENOMEM names the maximum and the option that raises it.
  *   what : "FILE: frame 3"; the sentence begins with it */
 int td_memory_room(uint64_t n, const char *what, struct td_error *err);

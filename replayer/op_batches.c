@@ -426,6 +426,7 @@ static int replay_overlapped(struct td_op_batches *b, struct td_error *err)
     bool more = true;
     int rc = make_room(b, TD_OP_BATCH_STAGES, BATCH_OPS, err);
 
+    td_memory_keep_freed(); /* there is much, or the stages would not work at once */
     while (!rc && (more || running->n || judged->n)) {
         struct work judging = {.b = b, .of = judged},
                     reading = {.b = b, .of = more && !is_over(b) ? to : NULL, .most = limit_of(true)};
