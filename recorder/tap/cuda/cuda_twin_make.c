@@ -52,16 +52,14 @@ bool tap_cuda_twin_keep(struct tap_cuda_plan *p, void *graph)
     return true;
 }
 
-/* How copies are joined to the graph, while that is measured. KEPT: the product's own edges stay. Of
- * the others, the copies are launched behind the product; when it is done; when all of it has begun. */
-static enum { KEPT, BEHIND, DONE, BEGUN } form;
-
-static void read_form(void)
+/* Are copies launched as soon as all of the product has begun? On an H100 such a node costs half of one
+ * that is launched behind it (bench/tap/node_cost.cu). No server has run it yet, so it must be asked for. */
+static bool early_is_wanted(void)
 {
-    char value[16];
+    char value[4];
 
-    tap_environ_get("TD_TAP_TWIN_NODE", value, sizeof value);
-    form = !strcmp(value, "kept") ? KEPT : !strcmp(value, "done") ? DONE : !strcmp(value, "begun") ? BEGUN : BEHIND;
+    tap_environ_get("TD_TAP_TWINS_EARLY", value, sizeof value);
+    return !strcmp(value, "1");
 }
 
 /* ---- one product ----------------------------------------------------------------------------- */
@@ -162,7 +160,7 @@ static bool put_before(void *node, void *graph, void *const *tail, unsigned n_ta
         if (tap_driver.graph_add_edges(graph, &node, &d->node[i], &plain, 1))
             return false;
         for (t = 0; t < n_tails; t++)
-            if (d->of[i] >> t & 1 && form != KEPT)
+            if (d->of[i] >> t & 1)
                 tap_driver.graph_remove_edges(graph, &tail[t], &d->node[i], &plain, 1);
     }
     return true;
@@ -172,10 +170,8 @@ static bool put_before(void *node, void *graph, void *const *tail, unsigned n_ta
  * product itself has read A by then, and nothing has overwritten A or C yet. */
 static bool add_copies(const struct tap_cuda_captured *s, void *graph, uint64_t slot, bool early)
 {
-    const struct td_cuda_edge plain = {0},
-                              before_end = {.from_port = form == BEGUN ? TD_CUDA_PORT_LAUNCHED
-                                                                       : TD_CUDA_PORT_PROGRAMMATIC,
-                                            .type = TD_CUDA_EDGE_PROGRAMMATIC};
+    const struct td_cuda_edge plain = {0}, before_end = {.from_port = TD_CUDA_PORT_LAUNCHED,
+                                                         .type = TD_CUDA_EDGE_PROGRAMMATIC};
     struct tap_gpu_copies c = {.n = 0};
     struct dependents d = {.n = 0};
     struct td_cuda_kernel_node what;
@@ -270,9 +266,7 @@ static void *make(struct tap_cuda_plan *p, uint64_t arena, uint32_t part, bool e
 
 void *tap_cuda_twin_make(struct tap_cuda_plan *p, uint64_t arena, uint32_t part)
 {
-    void *exec;
+    void *exec = early_is_wanted() ? make(p, arena, part, true) : NULL;
 
-    read_form();
-    exec = make(p, arena, part, form >= DONE);
-    return exec || !tap_gpu_copies_may_be_early() ? exec : make(p, arena, part, false);
+    return exec ? exec : make(p, arena, part, false);
 }
