@@ -44,8 +44,9 @@ static void part_from_what_was_made(void *graph)
         tap_cuda_plan_link(TAP_CUDA_GRAPH, graph, NULL);
 }
 
-/* Between the two sides of a call that ends a capture: there is one on that stream. */
-static __thread __attribute__((tls_model("initial-exec"))) bool ends_one;
+/* Between the two sides of a call that ends a capture: is there one on that stream, and which? 0: not
+ * known. */
+static __thread __attribute__((tls_model("initial-exec"))) struct { bool one; uint64_t capture; } ends;
 
 static bool is_captured(void *stream)
 {
@@ -54,12 +55,21 @@ static bool is_captured(void *stream)
     return !tap_driver.stream_is_capturing(stream, &status) && status != TD_CUDA_CAPTURE_NONE;
 }
 
+static uint64_t capture_on(void *stream)
+{
+    int status = TD_CUDA_CAPTURE_NONE;
+    uint64_t id = 0;
+    void *graph = NULL;
+
+    return tap_driver.capture_info(stream, &status, &id, &graph, NULL, NULL, NULL) || status != TD_CUDA_CAPTURE_ACTIVE ? 0 : id;
+}
+
 /* Before the call: forget what will not be there any more, and handles that another thread may
  * get. */
 static void before_call(enum tap_cuda_graph_call call, void *const *word)
 {
     if (call == TAP_CUDA_END)
-        ends_one = is_captured(word[0]);
+        ends.one = is_captured(word[0]), ends.capture = ends.one ? capture_on(word[0]) : 0;
     if (call == TAP_CUDA_BEGIN_IN)
         part_from_what_was_made(word[1]);
     if (call == TAP_CUDA_GRAPH_GREW)  /* NCCL may add such nodes to a graph that is captured */
@@ -76,20 +86,32 @@ static void before_call(enum tap_cuda_graph_call call, void *const *word)
         tap_cuda_plans_forget_graphs();
 }
 
+/* The plan of a capture that succeeded. What stands at its graph's address may be of one that failed. */
+static struct tap_cuda_plan *plan_of_captured(void *graph, bool lost_w)
+{
+    struct tap_cuda_plan *p = tap_cuda_plan_at(TAP_CUDA_GRAPH, graph);
+
+    if (p && ends.capture && p->capture != ends.capture) {
+        tap_cuda_plan_link(TAP_CUDA_GRAPH, graph, NULL);
+        p = NULL;
+    }
+    if (!p && lost_w)
+        p = tap_cuda_plan_capture(graph, ends.capture);
+    if (p && lost_w)
+        p->left++;
+    return p;
+}
+
 /* A capture that failed is over too. One that another thread tried to end goes on. */
 static void capture_ended(void *stream, void *const *graph, bool ok)
 {
+    const bool lost_w = ends.capture && tap_gpu_captured_w_over(ends.capture);
     int status = TD_CUDA_CAPTURE_NONE;
-    uint64_t capture;
-    struct tap_cuda_plan *p =
-        ok && graph && *graph ? tap_cuda_plan_at(TAP_CUDA_GRAPH, *graph) : NULL;
+    struct tap_cuda_plan *p = ok && graph && *graph ? plan_of_captured(*graph, lost_w) : NULL;
 
-    if (ok && graph && *graph && tap_gpu_captured_w_over(*graph, &capture) &&
-        (p || (p = tap_cuda_plan_capture(*graph, capture))) && p->capture == capture)
-        p->left++;
     if (p)
         p->ended = true;
-    if (ends_one && !tap_driver.stream_is_capturing(stream, &status) &&
+    if (ends.one && !tap_driver.stream_is_capturing(stream, &status) &&
         status == TD_CUDA_CAPTURE_NONE &&
         atomic_load(&tap_gpu_captures))
         atomic_fetch_sub(&tap_gpu_captures, 1);

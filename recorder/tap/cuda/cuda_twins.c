@@ -113,8 +113,10 @@ static void capture_leaves_out(const struct tap_gpu_capture_mark *mark)
     struct tap_cuda_plan *p;
 
     tap_cuda_follow_lock();
-    p = tap_cuda_plan_capture((void *)(uintptr_t)mark->graph, mark->capture);
-    if (p)
+    p = tap_cuda_plan_at(TAP_CUDA_GRAPH, mark->graph);
+    if (!p)
+        p = tap_cuda_plan_capture((void *)(uintptr_t)mark->graph, mark->capture);
+    if (p && p->capture == mark->capture)
         p->left++;
     tap_cuda_follow_unlock();
 }

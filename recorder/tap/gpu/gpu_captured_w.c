@@ -36,7 +36,7 @@ void tap_gpu_captured_w_keep(const struct tap_gpu_capture_mark *before, const st
 
     pthread_mutex_lock(&lock);
     lost = last.before;
-    no_product = last.w && is_captured && is_same_capture(&lost, before);
+    no_product = last.w;
     last.w = is_captured ? tap_gpu_gemm_output(w)->address : 0;
     last.before = *before;
     last.behind = behind;
@@ -98,7 +98,8 @@ void tap_gpu_captured_w_multiplied(const struct tap_gpu_capture_mark *before, co
     kernel = last.kernel;
     launch = last.launch;
     no_product = last.w && !is_that && is_same_capture(&last.before, before);
-    last.w = 0;
+    if (is_same_capture(&last.before, before))
+        last.w = 0;
     pthread_mutex_unlock(&lock);
     launch.library_function = function;
     if (is_that)
@@ -107,13 +108,12 @@ void tap_gpu_captured_w_multiplied(const struct tap_gpu_capture_mark *before, co
         tap_gpu_capture_leaves_out(&first);
 }
 
-bool tap_gpu_captured_w_over(const void *graph, uint64_t *capture)
+bool tap_gpu_captured_w_over(uint64_t capture)
 {
     bool no_product;
 
     pthread_mutex_lock(&lock);
-    no_product = last.w && last.before.graph == graph;
-    *capture = last.before.capture;
+    no_product = last.w && last.before.capture == capture;
     if (no_product)
         last.w = 0;
     pthread_mutex_unlock(&lock);

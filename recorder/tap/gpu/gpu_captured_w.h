@@ -23,8 +23,8 @@ void tap_gpu_captured_w_keep(const struct tap_gpu_capture_mark *before, const st
 void tap_gpu_captured_w_multiplied(const struct tap_gpu_capture_mark *before, const char *function,
                                    uint64_t w, uint64_t a, uint64_t c, int64_t m, int64_t n, int64_t k,
                                    int64_t lda, int64_t ldc);
-/* The capture into that graph is over. True: it has a W whose product was not seen; *capture: its number. */
-bool tap_gpu_captured_w_over(const void *graph, uint64_t *capture);
+/* The capture of that number is over, or has failed. True: it has a W whose product was not seen. */
+bool tap_gpu_captured_w_over(uint64_t capture);
 void tap_gpu_captured_w_forget(void); /* in the child of a fork */
 
 #pragma GCC visibility pop

@@ -182,6 +182,7 @@ bool tap_gpu_gate_enter_library(const char *function, void *stream, uint64_t w, 
         if (enter_gemm(&gate.library_call, gate.dequant.kernel, &work, function))
             *token = ++gate.tokens;
         gate.dequant.w = 0;
+        tap_gpu_thread.made_w.bytes = 0;
     }
     tap_gpu_gate_hand_to(*token);
     return found;
@@ -303,14 +304,11 @@ void tap_gpu_gate_leave_graph(struct tap_gpu_graph *g)
     tap_gpu_gate_hand_to(0);
 }
 
-/* Where the gate is not free, a W that waits for its product is parted from it. */
 void tap_gpu_gate_note_other(const struct tap_gpu_launch *l)
 {
     atomic_fetch_add_explicit(&gate.others, 1, memory_order_relaxed);
-    if (!l || !atomic_load_explicit(&gate.dequant.w, memory_order_relaxed) || !tap_gpu_gate_hold())
-        return;
-    tap_gpu_last_w_pass(&gate.dequant, l);
-    tap_gpu_gate_hand_to(0);
+    if (l)
+        tap_gpu_last_w_pass(l);
 }
 
 /* ---- the tap's thread ------------------------------------------------------------------------ */

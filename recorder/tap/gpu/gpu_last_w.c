@@ -11,7 +11,11 @@ void tap_gpu_last_w_keep(struct tap_gpu_last_w *last, const struct tap_gpu_launc
     last->w = tap_gpu_gemm_output(w)->address;
     last->called = called;
     last->others = others;
-    last->passed = 0;
+    if (called) {
+        tap_gpu_thread.made_w.address = last->w;
+        tap_gpu_thread.made_w.bytes = tap_gpu_gemm_output(w)->bytes;
+        tap_gpu_thread.made_w.passed = 0;
+    }
     last->thread = &tap_gpu_thread;
     last->calls = tap_gpu_thread.calls;
     last->kernel = k;
@@ -26,20 +30,24 @@ void tap_gpu_last_w_forget(struct tap_gpu_last_w *last)
     last->w = 0;
 }
 
-void tap_gpu_last_w_pass(struct tap_gpu_last_w *last, const struct tap_gpu_launch *l)
+void tap_gpu_last_w_pass(const struct tap_gpu_launch *l)
 {
-    const uint64_t w = last->w;
+    struct tap_gpu_thread *t = &tap_gpu_thread;
 
-    if (w && last->called && last->thread == &tap_gpu_thread && last->passed < TAP_GPU_W_BETWEEN &&
-        tap_gpu_launch_avoids(l, w, tap_gpu_gemm_output(&last->work)->bytes)) {
-        last->passed++;
-        last->others++;
-    }
+    if (!t->made_w.bytes)
+        return;
+    if (t->made_w.passed < TAP_GPU_W_BETWEEN && tap_gpu_launch_avoids(l, t->made_w.address, t->made_w.bytes))
+        t->made_w.passed++;
+    else
+        t->made_w.bytes = 0;          /* others differ from now on */
 }
 
 bool tap_gpu_last_w_is_next(const struct tap_gpu_last_w *last, const void *stream, uint64_t others)
 {
-    return last->launch.stream == stream && last->others == others &&
-           (!last->called ||
-            (last->thread == &tap_gpu_thread && last->calls == tap_gpu_thread.calls));
+    if (last->launch.stream != stream)
+        return false;
+    if (!last->called)
+        return last->others == others;
+    return last->thread == &tap_gpu_thread && last->calls == tap_gpu_thread.calls &&
+           last->others + tap_gpu_thread.made_w.passed == others;
 }

@@ -21,9 +21,7 @@
 struct tap_gpu_last_w {
     _Atomic uint64_t w;               /* address of that W; 0: none */
     bool called;                      /* it was a call: that no product is seen is counted */
-    /* Launches by then, and those since that are not told of W: any other may have written there. */
-    uint64_t others;
-    unsigned passed;                  /* of the latter */
+    uint64_t others;                  /* launches by then: a later one may have written there */
     /* Of a call: its thread, and that thread's calls by then. Launches may be nobody's to see. */
     const struct tap_gpu_thread *thread;
     uint64_t calls;
@@ -37,9 +35,9 @@ void tap_gpu_last_w_keep(struct tap_gpu_last_w *last, const struct tap_gpu_launc
                          uint64_t others);
 /* Another GEMM comes: W has had its product, or was multiplied with in a way that is not read. */
 void tap_gpu_last_w_forget(struct tap_gpu_last_w *last);
-/* A kernel without an adapter is launched: may W have its product behind it? Of launches by themselves
- * (not called) none may come between. */
-void tap_gpu_last_w_pass(struct tap_gpu_last_w *last, const struct tap_gpu_launch *l);
+/* This thread launches a kernel without an adapter: may a W that it made have its product behind that? Of W
+ * that a launch by itself made (not called) nothing may come between. Any thread, without the gate. */
+void tap_gpu_last_w_pass(const struct tap_gpu_launch *l);
 /* Nothing else was launched since W was dequantised, nor called by its thread, and the library's call
  * goes where that launch went. */
 bool tap_gpu_last_w_is_next(const struct tap_gpu_last_w *last, const void *stream, uint64_t others);

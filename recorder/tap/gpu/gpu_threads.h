@@ -31,6 +31,9 @@ struct tap_gpu_thread {
     const struct td_gpu_work *inner_of;
     /* Operators and products of libraries that this thread called, as far as the tap stands before them. */
     uint64_t calls;
+    /* A W that a call of this thread made and that waits for its product (gpu_last_w.h): where it lies, and
+     * how many launches came since that are not told of it. 0 bytes: none waits, or another one came. */
+    struct { uint64_t address, bytes; unsigned passed; } made_w;
 };
 /* Initial-exec: the tap is loaded at the program's start, so the first use allocates nothing. */
 extern __thread __attribute__((tls_model("initial-exec"))) struct tap_gpu_thread tap_gpu_thread;

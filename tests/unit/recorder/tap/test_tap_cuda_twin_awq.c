@@ -196,12 +196,47 @@ static void other_kernels_between(void **state)
     cudaGraphExecDestroy(exec);
 }
 
+/* Two captures at once, and W of both at one address: the first one's product is not known, the second one's is. */
+static void two_captures_at_once(void **state)
+{
+    void *first, *second, *other, *exec[2];
+    struct bench b;
+    int i;
+
+    (void)state;
+    assert_int_equal(cu.stream_create(&other, TD_CUDA_STREAM_NON_BLOCKING), 0);
+    begin_capture();
+    assert_int_equal(cudaStreamBeginCapture(other, 0), 0);
+    dequantize(capture_stream, 0);
+    dequantize(other, 1);
+    multiply(capture_stream, 0, ROWS);
+    multiply(other, 1, ROWS);
+    assert_int_equal(cudaStreamEndCapture(capture_stream, &first), 0);
+    assert_int_equal(cudaStreamEndCapture(other, &second), 0);
+    exec[0] = instantiated(first), exec[1] = instantiated(second);
+    arm(&b, TAP_MODE_ALL);
+    for (i = 0; i < 5; i++) {
+        step(exec[i % 2], 1);
+        tap_front_cuda.tick();
+    }
+    disarm(&b);
+    assert_int_equal(ledger(&b, "weights.seen"), 1);
+    assert_int_equal(ledger(&b, "ops.seen"), 5);
+    assert_int_equal(ledger(&b, "ops.kept") + ledger(&b, "ops.dropped.graph") + ledger(&b, "ops.dropped.partial"), 5);
+    assert_in_range(ledger(&b, "ops.dropped.graph"), 3, 5);
+    bench_close(&b);
+    cudaGraphExecDestroy(exec[0]);
+    cudaGraphExecDestroy(exec[1]);
+    cu.stream_destroy(other);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_calls_are_one_op),
         cmocka_unit_test(what_came_between_parts_them),
         cmocka_unit_test(other_kernels_between),
+        cmocka_unit_test(two_captures_at_once),
     };
 
     (void)argc;
