@@ -165,14 +165,16 @@ bool td_op_varies_newly(const struct td_judged_op *op, const struct td_judged_gr
 }
 
 /* How far apart two right runs may lie: twice as far as a right run may be off. That is one rounding where sums are kept
- * in float32 (RUNS_SHARE of the floor leaves a quarter more), and the limit of declared sums in halves. A rougher
- * baseline has its own limit. */
+ * in float32 (RUNS_SHARE of the floor leaves a quarter more), and the limit of declared sums in halves, whatever the
+ * baseline is. A rougher baseline has its own limit. */
 static double runs_limit(const struct td_judged_op *op, const struct td_op_error *base, const struct td_judged_group *group,
                          const struct td_policy *policy, double floor)
 {
+    const double halves = isnan(group->halves_score) ? 0 : 2 * policy->factor * group->halves_score;
+
     if (!base || !(group->old_score <= floor / 2))
-        return op->limit;
-    return fmax(fmax(RUNS_SHARE * floor, base->spread), isnan(group->halves_score) ? 0 : 2 * policy->factor * group->halves_score);
+        return fmax(op->limit, halves);
+    return fmax(fmax(RUNS_SHARE * floor, base->spread), halves);
 }
 
 /* Right runs may differ, for sums can be added in any order. A run that lost an update, or read what another thread

@@ -247,6 +247,11 @@ static void test_declared_halves_raise_the_limits(void **state)
     /* two right runs, each within the limit of 152, lie up to twice as far apart */
     assert_int_equal(one("ok", REC, error_json(1, 1, 3, 0, NULL), APART("300", "30"), NULL), TD_PASS);
     assert_int_equal(one("ok", REC, error_json(1, 1, 3, 0, NULL), APART("305", "30"), "explain 304"), TD_REGRESSED);
+    /* and so beside a baseline that adds in halves itself, though its own runs lay less far apart */
+    halves_side = "baseline";
+    assert_int_equal(one("ok", REC, HALVES("3", 30, 1.8), APART("300", "30"), NULL), TD_PASS);
+    assert_int_equal(one("ok", REC, HALVES("3", 30, 1.8), APART("305", "30"), "explain 304"), TD_REGRESSED);
+    halves_side = "candidate";
     /* a baseline build that declares them is not bad beside the recorded output either; one that does not is */
     assert_int_equal(one("ok", REC, HALVES("1", 41, 2), REC, NULL), TD_INCONCLUSIVE);
     halves_side = "baseline";
