@@ -46,6 +46,7 @@ static void release_waiting(struct td_op_waiting *x)
 {
     td_op_release(&x->rec);
     cJSON_Delete(x->speed);
+    td_run_result_release(&x->candidate);
 }
 
 static void release_all(struct td_op_batches *b)
@@ -131,7 +132,7 @@ static int take_op(struct td_op_batches *b, struct td_op_item *it, bool is_first
     return 1;
 }
 
-/* Put an op aside until it is alone. Its record stays, and how fast it was. */
+/* Put an op aside until it is alone. Its record stays, how fast it was, and what the candidate's run found. */
 static void set_aside(struct td_op_batches *b, struct td_op_item *it)
 {
     cJSON *judged = it->rec.judge, *speed = it->speed ? it->speed : cJSON_DetachItemFromObjectCaseSensitive(judged, "speed");
@@ -139,6 +140,10 @@ static void set_aside(struct td_op_batches *b, struct td_op_item *it)
     b->aside[b->n_aside++] = (struct td_op_waiting){.rec = it->rec, .group = it->group, .turn = it->turn, .weights = it->weights,
                                                     .is_timed = it->is_timed && !speed, .speed = speed};
     td_op_loader_put(b->run->loader, &it->hold);
+    if (td_op_item_has_finding(it)) {
+        b->aside[b->n_aside - 1].candidate = it->candidate;
+        memset(&it->candidate, 0, sizeof it->candidate);
+    }
     memset(&it->rec, 0, sizeof it->rec);
     it->speed = NULL;
     td_op_item_release(it);
@@ -150,7 +155,7 @@ static void take_waiting(struct td_op_batches *b, struct td_op_item *it)
     const struct td_op_waiting *x = &b->aside[--b->n_aside];
 
     *it = (struct td_op_item){.rec = x->rec, .group = x->group, .turn = x->turn, .weights = x->weights, .is_timed = x->is_timed,
-                              .speed = x->speed, .status = TD_OP_OK, .equal = -1, .is_alone = true};
+                              .speed = x->speed, .candidate = x->candidate, .status = TD_OP_OK, .equal = -1, .is_alone = true};
     td_op_loader_forget(b->run->loader);
 }
 

@@ -40,6 +40,7 @@ struct td_op_waiting {
     uint64_t weights;
     bool is_timed;
     cJSON *speed;                        /* it was timed already; owned */
+    struct td_run_result candidate;      /* it found something, and is not run again; owned */
 };
 
 struct td_op_batches {

@@ -21,7 +21,7 @@ bool td_op_item_has_finding(const struct td_op_item *it)
 
 bool td_op_item_may_try_again(const struct td_op_item *it)
 {
-    return it->no_memory && !it->is_alone && !td_op_item_has_finding(it);
+    return it->no_memory && !it->is_alone;
 }
 
 const char *td_op_item_rounding(const struct td_op_item *it, const struct td_run_result *run)

@@ -68,8 +68,8 @@ void td_op_item_fail(struct td_op_item *it, enum td_op_status s, const char *rea
 
 /* Did the candidate's run find something about the build: a crash, a hang, a broken rule of memory? */
 bool td_op_item_has_finding(const struct td_op_item *it);
-/* Is it to be tried again alone, since memory lacked beside others? Not where its run found something: what crashed once need not crash
- * again. */
+/* Is it to be tried again alone, since memory lacked beside others? Where the candidate's run found something, only the rest is: what
+ * crashed once need not crash again. */
 bool td_op_item_may_try_again(const struct td_op_item *it);
 
 /* Free the item's record, runs and timing. The tensors it borrows from the loader are released by td_op_loader_put(). */

@@ -117,6 +117,14 @@ static int run_candidate(struct td_op_run *r, struct td_op_item *it, struct td_e
     return TD_OK;
 }
 
+/* What the candidate's run found stands, though memory lacked for the rest, or lacks now to read the op again. */
+static void keep_finding(struct td_op_item *it)
+{
+    give_status(it, status_of(it->candidate.status), it->candidate.reason);
+    if (!it->loaded)
+        it->candidate.repeats = 0; /* of what shape its output is, is not known */
+}
+
 void td_op_run_show_progress(struct td_op_run *r)
 {
     td_progress_at(&r->progress, (r->ran + atomic_load(&r->judged)) / 2, r->now);
@@ -150,9 +158,11 @@ int td_op_run(struct td_op_run *r, struct td_op_item *it, struct td_error *err)
     int rc;
 
     show_op(r, it, r->has_baseline ? "running both builds" : "running");
+    if (td_op_item_has_finding(it))
+        keep_finding(it);
     if (!it->is_ready)
         return TD_OK;
-    rc = run_candidate(r, it, err);
+    rc = td_op_item_has_finding(it) ? TD_OK : run_candidate(r, it, err);
     if (!rc && r->has_baseline) {
         rc = td_build_process_run(&r->builds->baseline, &it->call, (int)r->opt->op_repeat, &it->baseline, err);
         it->has_baseline = !rc;

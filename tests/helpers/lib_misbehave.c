@@ -22,6 +22,8 @@
  *   one                       one element is off by 5 %
  *   refuse                    return TD_KERNEL_EUNSUPPORTED
  *   enomem                    return TD_KERNEL_ENOMEM
+ *   poor, poor-null           return TD_KERNEL_ENOMEM in the two calls that make TD_MISBEHAVE_ONCE and the same with "2" at
+ *                             its end (replay tries once more itself); then right, or as null
  *   killed                    SIGKILL, as by the kernel when the machine's memory is used up
  *   badalloc                  end as a C++ program does whose allocation fails
  * TD_MISBEHAVE_ONCE=FILE: wrong in the process that makes FILE only.
@@ -109,6 +111,14 @@ static uint16_t element(const struct td_gptq_gemm_args *x, const char *how, int3
     return (uint16_t)(td_f16_round(v) ^ (!strcmp(how, "flaky") && !n ? ++call & 1 : 0));
 }
 
+static int lacks_twice(const char *file)
+{
+    char second[4096];
+
+    snprintf(second, sizeof second, "%s2", file);
+    return open(file, O_CREAT | O_EXCL, 0600) >= 0 || open(second, O_CREAT | O_EXCL, 0600) >= 0;
+}
+
 int td_gptq_gemm(const struct td_gptq_gemm_args *x)
 {
     const char *env = getenv("TD_MISBEHAVE"), *plus = env ? strchr(env, '+') : NULL;
@@ -117,6 +127,12 @@ int td_gptq_gemm(const struct td_gptq_gemm_args *x)
     char how[32] = "";
     int32_t m, n;
 
+    if (once && env && !strncmp(env, "poor", 4)) {
+        if (lacks_twice(once))
+            return TD_KERNEL_ENOMEM;
+        before(x, strcmp(env, "poor") ? "null" : "");
+        once = NULL;
+    }
     if (once && !made)
         made = open(once, O_CREAT | O_EXCL, 0600) >= 0 ? 1 : -1;
     if (env && (!plus || x->m > 1) && made >= 0)
