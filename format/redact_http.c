@@ -238,12 +238,13 @@ static bool is_ambiguous(const char *line, size_t n)
     return memchr(line, '\0', n) || (*line == '\r' && n > 1 && line[1] != '\n');
 }
 
-/* What follows is a header to one reader, and body to another. It is redacted as both, n bytes at a time. */
+/* What follows is a header to one reader, and body to another. It is redacted as both, n bytes at a time; where a value is
+ * looked for, it is overwritten, for chunks of that body may cut the value. */
 static void redact_ambiguous_line(struct td_redact_http *h, struct td_redact_side *d, char *p, size_t n)
 {
     for (; n && *p == '\r'; n--)
         p++;
-    if (has_body_rules(h)) {
+    if (has_body_rules(h) || td_redact_values_any(h->values)) {
         h->counts.unparsed += td_redact_overwrite((uint8_t *)p, n);
     } else if (n) {
         h->counts.urls += td_redact_query(p, n);

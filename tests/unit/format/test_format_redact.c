@@ -345,6 +345,30 @@ static void test_headers_that_end_for_some(void **state)
     }
 }
 
+/* Behind such a line chunks may cut the value of a secret header, so that no line holds all of it. */
+static void test_sent_values_behind_such_headers(void **state)
+{
+    static const char *const sent_headers[] = {"X-Api-Key: sesame-Sesame+1234", NULL}, *const line[] = {"\rX: y\r\n", "\r\r\n\r\n"};
+    const struct td_redaction rules = {.sent = sent_headers};
+    struct td_redact_counts c;
+    struct seen s;
+    char sent[200], got[400];
+    size_t i, cut;
+
+    (void)state;
+    for (i = 0; i < 2; i++) {
+        snprintf(got, sizeof got, "HTTP/1.1 401 No\r\nTransfer-Encoding: chunked\r\n%s\r\na\r\nno: sesame\r\n13\r\n-Sesame+1234 is bad\r\n0\r\n\r\n", line[i]);
+        snprintf(sent, sizeof sent, "POST /v1 HTTP/1.1\r\nTransfer-Encoding: chunked\r\n%s\r\n6\r\nsesame\r\nc\r\n-Sesame+1234\r\n0\r\n\r\n", line[i]);
+        for (cut = 1; cut < 150; cut += cut < 20 ? 1 : 17) {
+            exchange(&rules, sent, got, cut, &s, &c);
+            assert_null(strcasestr(td_buf_str(&s.side[0]), "sesame"));
+            assert_null(strcasestr(td_buf_str(&s.side[1]), "sesame"));
+            assert_non_null(strstr(s.side[1].data, "HTTP/1.1 401 No\r\nTransfer-Encoding: chunked\r\n\r"));
+            drop(&s);
+        }
+    }
+}
+
 /* td_http ends the headers at a line that begins with NUL: the body behind it is redacted. */
 static void test_nul_among_headers(void **state)
 {
@@ -543,7 +567,7 @@ int main(void)
         cmocka_unit_test(test_json_paths), cmocka_unit_test(test_json_no_text), cmocka_unit_test(test_json_bad),
         cmocka_unit_test(test_path_syntax), cmocka_unit_test(test_urls), cmocka_unit_test(test_texts), cmocka_unit_test(test_command_lines), cmocka_unit_test(test_streams_at_every_cut),
         cmocka_unit_test(test_default_rules), cmocka_unit_test(test_sent_headers), cmocka_unit_test(test_sent_values_anywhere),
-        cmocka_unit_test(test_headers_that_end_for_some), cmocka_unit_test(test_nul_among_headers),
+        cmocka_unit_test(test_headers_that_end_for_some), cmocka_unit_test(test_sent_values_behind_such_headers), cmocka_unit_test(test_nul_among_headers),
         cmocka_unit_test(test_places_without_text), cmocka_unit_test(test_bodies), cmocka_unit_test(test_compressed_bodies), cmocka_unit_test(test_query_with_quotes), cmocka_unit_test(test_over_limit),
     };
 
