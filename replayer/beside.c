@@ -19,29 +19,40 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
-void td_beside_start(struct td_beside *t, void (*run)(void *arg), void *arg)
+bool td_beside_try(struct td_beside *t, void (*run)(void *arg), void *arg)
 {
     *t = (struct td_beside){.run = run, .arg = arg};
     pthread_mutex_init(&t->lock, NULL);
     pthread_cond_init(&t->ended, NULL);
     t->has_thread = !pthread_create(&t->thread, NULL, thread_main, t);
-    if (!t->has_thread)
+    return t->has_thread;
+}
+
+void td_beside_start(struct td_beside *t, void (*run)(void *arg), void *arg)
+{
+    if (!td_beside_try(t, run, arg))
         run(arg);
 }
 
-/* Wait a while. True: it is done. */
-static bool wait_a_while(struct td_beside *t)
+bool td_beside_wait_a_while(pthread_cond_t *cond, pthread_mutex_t *lock)
 {
     struct timespec until;
-    bool done;
 
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_nsec += TELL_NS;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
+    return pthread_cond_timedwait(cond, lock, &until) != 0;
+}
+
+/* Wait a while. True: it is done. */
+static bool wait_a_while(struct td_beside *t)
+{
+    bool done;
+
     pthread_mutex_lock(&t->lock);
     if (!t->is_done)
-        pthread_cond_timedwait(&t->ended, &t->lock, &until);
+        td_beside_wait_a_while(&t->ended, &t->lock);
     done = t->is_done;
     pthread_mutex_unlock(&t->lock);
     return done;

@@ -10,16 +10,18 @@
 #include "common/memory.h"
 #include "common/time_spent.h"
 #include "replayer/beside.h"
+#include "replayer/handover.h"
 #include "replayer/op_judge.h"
 #include "replayer/op_rewrite.h"
 #include "replayer/op_timing.h"
 
 #define BATCH_OPS 256                    /* of a batch that is alone */
-#define BESIDE_OPS 128                   /* of one of three */
-#define MOST_ASIDE (TD_OP_BATCH_STAGES * (BATCH_OPS + 1)) /* each stage's batch; nothing is read as long as an op waits */
+#define BESIDE_OPS 64                    /* of one of several */
+#define MOST_ASIDE (BATCH_OPS + TD_OP_BATCHES * (BESIDE_OPS + 1)) /* all there are; nothing is read as long as an op waits */
 #define AHEAD_OPS 32                     /* of which tensors are read at once, */
 #define AHEAD_BYTES ((uint64_t)64 << 20) /* or so many bytes of them */
-#define BATCH_BYTES ((size_t)1 << 30)    /* of all batches together, but at most an eighth of the memory */
+#define BATCH_BYTES ((size_t)1 << 30)    /* with so many in all batches together, or an eighth of the memory, none is begun */
+#define PARTS 3                          /* of these an op may be one; a larger one is alone */
 #define BESIDE_MEMORY ((int64_t)4 << 30) /* with less, one stage works at a time: judging takes memory of its own */
 
 /* Is nothing more begun? The main thread asks, and then the reader knows it too. */
@@ -51,7 +53,7 @@ static void release_waiting(struct td_op_waiting *x)
 
 static void release_all(struct td_op_batches *b)
 {
-    for (int i = 0; i < TD_OP_BATCH_STAGES; i++)
+    for (int i = 0; i < TD_OP_BATCHES; i++)
         release_items(b, &b->batch[i], 0);
     while (b->n_aside > 0)
         release_waiting(&b->aside[--b->n_aside]);
@@ -59,12 +61,12 @@ static void release_all(struct td_op_batches *b)
 
 void td_op_batches_release(struct td_op_batches *b)
 {
-    for (int i = 0; i < TD_OP_BATCH_STAGES; i++)
+    for (int i = 0; i < TD_OP_BATCHES; i++)
         free(b->batch[i].item);
     free(b->aside);
 }
 
-static int make_room(struct td_op_batches *b, int batches, int ops, struct td_error *err)
+static int make_room(struct td_op_batches *b, int batches, struct td_error *err)
 {
     bool ok = true;
 
@@ -72,24 +74,31 @@ static int make_room(struct td_op_batches *b, int batches, int ops, struct td_er
         struct td_op_batch *of = &b->batch[i];
 
         if (!of->item)
-            of->item = calloc((size_t)ops, sizeof *of->item);
+            of->item = calloc(i ? BESIDE_OPS : BATCH_OPS, sizeof *of->item);
         ok = ok && of->item;
     }
     if (!b->aside)
         b->aside = calloc(MOST_ASIDE, sizeof *b->aside);
-    return ok && b->aside ? TD_OK : td_fail(err, TD_ENOMEM, "out of memory for a batch of %d ops", ops);
+    return ok && b->aside ? TD_OK : td_fail(err, TD_ENOMEM, "out of memory for %d batches of ops", batches);
 }
 
 /* ---- reading ------------------------------------------------------------------------------------------------------- */
 
-/* How much a batch may hold. */
-struct limit { int ops; size_t bytes; bool beside; };
+/* How much a batch may hold, and one op of it. */
+struct limit { int ops; size_t bytes, op_bytes; };
+
+static size_t most_bytes(void)
+{
+    const size_t part = (size_t)td_memory_max() / 8;
+
+    return part < BATCH_BYTES ? part : BATCH_BYTES;
+}
 
 static struct limit limit_of(bool beside)
 {
-    const size_t part = (size_t)td_memory_max() / 8, most = part < BATCH_BYTES ? part : BATCH_BYTES;
+    const size_t most = most_bytes();
 
-    return beside ? (struct limit){BESIDE_OPS, most / TD_OP_BATCH_STAGES, true} : (struct limit){BATCH_OPS, most, false};
+    return beside ? (struct limit){BESIDE_OPS, most / TD_OP_BATCHES, most / PARTS} : (struct limit){BATCH_OPS, most, SIZE_MAX};
 }
 
 /* What an item adds to a batch: its tensors, without weights that the item before has too, and the outputs to come. */
@@ -169,7 +178,7 @@ static bool load_op(struct td_op_batches *b, struct td_op_item *it, const struct
     td_op_run_load(b->run->loader, it);
     td_time_spent(TD_TIME_READ_BLOBS, began_ns);
     n = item_bytes(b, it, before);
-    if (!it->is_alone && (it->no_memory || (most->beside && n > most->bytes))) {
+    if (!it->is_alone && (it->no_memory || n > most->op_bytes)) {
         set_aside(b, it);
         return false;
     }
@@ -190,9 +199,10 @@ static void read_ahead(struct td_op_batches *b)
     td_time_spent(TD_TIME_READ_BLOBS, began_ns);
 }
 
-static int read_batch(struct td_op_batches *b, struct td_op_batch *to, struct limit most, struct td_error *err)
+static int read_batch(struct td_op_batches *b, struct td_op_batch *to, bool beside, struct td_error *err)
 {
     const int64_t began_ns = td_clock_mono_ns();
+    struct limit most = limit_of(beside);
     size_t bytes = 0;
     int rc = TD_OK;
 
@@ -203,7 +213,7 @@ static int read_batch(struct td_op_batches *b, struct td_op_batch *to, struct li
         most.ops = 1;
     }
     while (to->n < most.ops && bytes < most.bytes && !atomic_load(&b->ends)) {
-        if (most.beside && !b->read_ahead)
+        if (beside && !b->read_ahead)
             read_ahead(b);
         if ((rc = take_op(b, &to->item[to->n], to->n == 0, err)) <= 0)
             break;
@@ -212,6 +222,7 @@ static int read_batch(struct td_op_batches *b, struct td_op_batch *to, struct li
             break;
         to->n++;
     }
+    to->bytes = bytes;
     b->read_ns += td_clock_mono_ns() - began_ns;
     return rc > 0 ? TD_OK : rc;
 }
@@ -228,7 +239,7 @@ static int run_batch(struct td_op_batches *b, struct td_op_batch *of, struct td_
 
         rc = td_op_run(b->run, it, err);
         td_op_pace_ran(b->pace, it);
-        b->run->ran++;
+        atomic_fetch_add(&b->run->ran, 1);
     }
     b->ran_ns += td_clock_mono_ns() - began_ns;
     return rc > 0 ? TD_EIO : rc;
@@ -251,48 +262,29 @@ static void show_progress(void *ctx)
     td_op_run_show_progress(b->run);
 }
 
-/* A batch that is being judged, or read, beside the main thread. */
-struct work {
-    struct td_op_batches *b;
-    struct td_op_batch *of;
-    struct limit most;                   /* of reading */
-    struct td_beside thread;
-    int64_t took_ns;                     /* by judging */
-    int rc;
-    struct td_error err;
-};
-
-static void judge_batch(void *arg)
+/* Judge what ran. *took_ns: how long that took. */
+static int judge_batch(struct td_op_batches *b, struct td_op_batch *of, int64_t *took_ns, struct td_error *err)
 {
-    struct work *x = arg;
-    struct td_op_batches *b = x->b;
-    struct td_op_batch *of = x->of;
     const int64_t began_ns = td_clock_mono_ns();
     double products = 0;
     int64_t at;
-    int i;
+    int i, rc;
 
-    for (i = 0; i < of->n; i++)
+    for (i = 0; i < of->ran; i++)
         products += (double)td_op_attr(&of->item[i].call, "m", 0) * (double)td_op_attr(&of->item[i].call, "n", 0) *
                     (double)td_op_attr(&of->item[i].call, "k", 0);
     td_reference_makers_expect(b->makers, products);
-    x->rc = td_op_judge_batch(of->item, of->n, b->makers, b->cache, b->threads, on_judged, b, &x->err);
+    rc = td_op_judge_batch(of->item, of->ran, b->makers, b->cache, b->threads, on_judged, b, err);
     if (b->run->has_baseline && b->run->opt->op_timing)
         td_reference_makers_settle(b->makers);
     at = td_clock_mono_ns();
-    for (i = 0; i < of->n; i++)
+    for (i = 0; i < of->ran; i++)
         if (!td_op_item_may_try_again(&of->item[i]))
             td_op_variety_add(b->variety, &of->item[i]);
     td_time_spent(TD_TIME_JUDGE_VARIETY, at);
-    x->took_ns = td_clock_mono_ns() - began_ns;
-    b->judged_ns += x->took_ns;
-}
-
-/* What a piece of work ended with. */
-static int wait_for(struct work *x, struct td_error *err)
-{
-    td_beside_wait(&x->thread, show_progress, x->b);
-    return x->rc ? td_fail(err, x->rc, "%s", x->err.msg) : TD_OK;
+    *took_ns = td_clock_mono_ns() - began_ns;
+    b->judged_ns += *took_ns;
+    return rc;
 }
 
 /* ---- writing ------------------------------------------------------------------------------------------------------- */
@@ -323,61 +315,72 @@ static int write_op(struct td_op_batches *b, struct td_op_item *it, struct td_er
     return rc;
 }
 
-/* What lacked memory beside others is tried again; the rest of the batch stays. */
-static void put_aside_what_lacked_memory(struct td_op_batches *b, struct td_op_batch *of)
-{
-    int i, n = 0;
-
-    for (i = 0; i < of->n; i++) {
-        if (td_op_item_may_try_again(&of->item[i])) {
-            set_aside(b, &of->item[i]);
-            b->run->ran--;
-        } else if (n++ < i) {
-            of->item[n - 1] = of->item[i];
-        }
-    }
-    of->ran = of->n = n;
-}
-
-/* took_ns: the judging. */
+/* Write what ran, but for what lacked memory: that is tried again.
+ *   took_ns : the judging */
 static int write_batch(struct td_op_batches *b, struct td_op_batch *of, int64_t took_ns, struct td_error *err)
 {
     const int64_t began_ns = td_clock_mono_ns();
-    int i, rc = TD_OK;
+    int i, n = 0, rc = TD_OK;
 
-    put_aside_what_lacked_memory(b, of);
-    for (i = 0; i < of->n && !rc; i++)
+    for (i = 0; i < of->ran && !rc; i++) {
+        if (td_op_item_may_try_again(&of->item[i]))
+            continue;
         rc = write_op(b, &of->item[i], err);
+        n++;
+    }
     if (!rc) {
-        td_op_pace_judged(b->pace, b->run, of->item, of->n, took_ns, td_clock_mono_ns() - began_ns);
-        b->run->stats->replayed += of->n;
+        td_op_pace_judged(b->pace, b->run, of->item, of->ran, took_ns, td_clock_mono_ns() - began_ns);
+        b->run->stats->replayed += n;
         atomic_store(&b->run->judged, b->run->stats->replayed);
     }
-    release_items(b, of, 0);
     b->wrote_ns += td_clock_mono_ns() - began_ns;
     return rc;
 }
 
+/* Make a batch empty, once it was written, or where it cannot be. What lacked memory is put aside. */
+static void empty_batch(struct td_op_batches *b, struct td_op_batch *of)
+{
+    for (int i = 0; i < of->ran; i++)
+        if (td_op_item_may_try_again(&of->item[i])) {
+            set_aside(b, &of->item[i]);
+            atomic_fetch_sub(&b->run->ran, 1);
+        }
+    release_items(b, of, 0);
+    of->ran = 0;
+    of->bytes = 0;
+}
+
 /* ---- one stage at a time ------------------------------------------------------------------------------------------- */
+
+/* Judging beside the main thread, which shows the progress. */
+struct judging { struct td_op_batches *b; struct td_op_batch *of; int64_t took_ns; int rc; struct td_error err; };
+
+static void judge_beside(void *arg)
+{
+    struct judging *x = arg;
+
+    x->rc = judge_batch(x->b, x->of, &x->took_ns, &x->err);
+}
 
 /* A batch through all stages. *more: it was not empty. */
 static int replay_alone(struct td_op_batches *b, bool *more, struct td_error *err)
 {
-    struct work judging = {.b = b, .of = &b->batch[0]};
-    int rc = make_room(b, 1, BATCH_OPS, err);
+    struct judging x = {.b = b, .of = &b->batch[0]};
+    struct td_beside thread = {0};
+    int rc = make_room(b, 1, err);
 
     if (!rc)
-        rc = read_batch(b, judging.of, limit_of(false), err);
-    *more = judging.of->n > 0;
+        rc = read_batch(b, x.of, false, err);
+    *more = x.of->n > 0;
     if (!rc)
-        rc = run_batch(b, judging.of, err);
-    release_items(b, judging.of, judging.of->ran);
-    if (!rc && judging.of->n) {
+        rc = run_batch(b, x.of, err);
+    if (!rc && x.of->ran) {
         snprintf(b->run->now, sizeof b->run->now, "judging against the reference");
-        td_beside_start(&judging.thread, judge_batch, &judging);
-        rc = wait_for(&judging, err);
+        td_beside_start(&thread, judge_beside, &x);
+        td_beside_wait(&thread, show_progress, b);
+        rc = x.rc ? td_fail(err, x.rc, "%s", x.err.msg) : write_batch(b, x.of, x.took_ns, err);
     }
-    rc = rc ? rc : write_batch(b, judging.of, judging.took_ns, err);
+    empty_batch(b, x.of);
     *more |= b->n_aside > 0;
     return rc;
 }
@@ -392,61 +395,116 @@ bool td_op_batches_overlap(const struct td_op_batches *b)
 
 static bool may_overlap(const struct td_op_batches *b)
 {
-    return !b->pace->measures && td_op_batches_overlap(b);
+    return !b->pace->measures && !b->no_threads && td_op_batches_overlap(b);
 }
 
+/* The stages, each in its thread, and what is between them. */
+struct stages {
+    struct td_op_batches *b;
+    struct td_handover empty, read, ran; /* batches: for the reader, for the main thread, for who judges */
+    atomic_bool failed;                  /* to judge or to write */
+    int read_rc, judge_rc;
+    struct td_error read_err, judge_err;
+};
+
+/* Read batches, until the window is at its end, or an op must be alone. A batch that could not be read is the last. */
 static void read_beside(void *arg)
 {
-    struct work *x = arg;
+    struct stages *s = arg;
+    struct td_op_batches *b = s->b;
+    struct td_op_batch *spare[TD_OP_BATCHES], *of;
+    const size_t most = most_bytes();
+    size_t bytes = 0;
+    int n = 0;
 
-    x->rc = read_batch(x->b, x->of, x->most, &x->err);
+    while (!s->read_rc && !atomic_load(&b->ends) && !b->n_aside) {
+        if (n && bytes < most) {
+            of = spare[--n];
+            s->read_rc = read_batch(b, of, true, &s->read_err);
+            if (s->read_rc || !of->n)
+                break;
+            bytes += of->bytes;
+            td_handover_put(&s->read, of);
+        } else if ((of = td_handover_take(&s->empty, NULL, NULL))) {
+            bytes -= of->bytes;
+            empty_batch(b, of);
+            spare[n++] = of;
+        } else {
+            break;
+        }
+    }
+    td_handover_close(&s->read);
 }
 
-/* Read one batch, run the next and judge the one after that; write what was judged. An error is that of the batch which came first.
- *   reading->of : NULL: nothing more is read */
-static int step(struct td_op_batches *b, struct work *reading, struct td_op_batch *running, struct work *judging, struct td_error *err)
+/* Judge and write what ran. */
+static void judge_and_write(void *arg)
 {
-    struct td_error ran = {0};
-    int rc, run_rc;
+    struct stages *s = arg;
+    struct td_op_batch *of;
+    int64_t took_ns;
 
-    if (judging->of->n)
-        td_beside_start(&judging->thread, judge_batch, judging);
-    if (reading->of)
-        td_beside_start(&reading->thread, read_beside, reading);
-    run_rc = run_batch(b, running, &ran);
-    snprintf(b->run->now, sizeof b->run->now, "judging against the reference");
-    rc = wait_for(judging, err);
-    wait_for(reading, NULL);
-    release_items(b, running, running->ran); /* the loader is the reader's until it has ended */
-    if (!rc)
-        rc = write_batch(b, judging->of, judging->took_ns, err);
-    return rc || !run_rc ? rc : td_fail(err, run_rc, "%s", ran.msg);
+    while ((of = td_handover_take(&s->ran, NULL, NULL))) {
+        if (!s->judge_rc)
+            s->judge_rc = judge_batch(s->b, of, &took_ns, &s->judge_err);
+        if (!s->judge_rc)
+            s->judge_rc = write_batch(s->b, of, took_ns, &s->judge_err);
+        if (s->judge_rc)
+            atomic_store(&s->failed, true);
+        td_handover_put(&s->empty, of);
+    }
 }
 
-/* Replay until the window is at its end, or an op must be alone. A batch that could not be read is the last. */
+/* Run what was read, until nothing more comes. */
+static int run_batches(struct stages *s, struct td_error *err)
+{
+    struct td_op_batch *of;
+    int rc = TD_OK;
+
+    while (!rc && !atomic_load(&s->failed) && !is_over(s->b) && (of = td_handover_take(&s->read, show_progress, s->b))) {
+        rc = run_batch(s->b, of, err);
+        if (!rc)
+            td_handover_put(&s->ran, of);
+    }
+    return rc;
+}
+
+/* Replay until the window is at its end, or an op must be alone. An error is that of the batch which came first. */
 static int replay_overlapped(struct td_op_batches *b, struct td_error *err)
 {
-    struct td_op_batch *to = &b->batch[0], *running = &b->batch[1], *judged = &b->batch[2];
-    struct td_error unread = {0};
-    bool more = true;
-    int rc = make_room(b, TD_OP_BATCH_STAGES, BATCH_OPS, err);
+    struct stages s = {.b = b};
+    struct td_beside reader = {0}, judge = {0};
+    struct td_error ran = {0};
+    int i, rc = make_room(b, TD_OP_BATCHES, err);
 
+    if (rc)
+        return rc;
     td_memory_keep_freed(); /* there is much, or the stages would not work at once */
-    while (!rc && (more || running->n || judged->n)) {
-        struct work judging = {.b = b, .of = judged},
-                    reading = {.b = b, .of = more && !is_over(b) ? to : NULL, .most = limit_of(true)};
-
-        rc = step(b, &reading, running, &judging, err);
-        if (reading.rc) {
-            unread = reading.err;
-            release_items(b, to, 0);
-        }
-        more = reading.of && to->n > 0 && !b->n_aside;
-        judged = running;
-        running = to;
-        to = judging.of;
+    td_handover_init(&s.empty);
+    td_handover_init(&s.read);
+    td_handover_init(&s.ran);
+    for (i = 0; i < TD_OP_BATCHES; i++)
+        td_handover_put(&s.empty, &b->batch[i]);
+    b->no_threads = !td_beside_try(&judge, judge_and_write, &s) || !td_beside_try(&reader, read_beside, &s);
+    if (!b->no_threads) {
+        rc = run_batches(&s, &ran);
+        if (rc || atomic_load(&s.failed))
+            atomic_store(&b->ends, true);
     }
-    return rc || !unread.code ? rc : td_fail(err, unread.code, "%s", unread.msg);
+    td_handover_close(&s.empty);
+    td_handover_close(&s.ran);
+    snprintf(b->run->now, sizeof b->run->now, "judging against the reference");
+    td_beside_wait(&judge, show_progress, b);
+    td_beside_wait(&reader, NULL, NULL);
+    td_handover_release(&s.empty);
+    td_handover_release(&s.read);
+    td_handover_release(&s.ran);
+    for (i = 0; i < TD_OP_BATCHES; i++)
+        empty_batch(b, &b->batch[i]);
+    if (s.judge_rc)
+        return td_fail(err, s.judge_rc, "%s", s.judge_err.msg);
+    if (rc)
+        return td_fail(err, rc, "%s", ran.msg);
+    return s.read_rc ? td_fail(err, s.read_rc, "%s", s.read_err.msg) : TD_OK;
 }
 
 int td_op_batches_replay(struct td_op_batches *b, struct td_op_window *w, struct td_error *err)
@@ -462,7 +520,7 @@ int td_op_batches_replay(struct td_op_batches *b, struct td_op_window *w, struct
             rc = replay_alone(b, &more, err);
         } else {
             rc = replay_overlapped(b, err);
-            more = b->n_aside > 0;
+            more = b->n_aside > 0 || b->no_threads;
         }
     }
     release_all(b);

@@ -164,7 +164,7 @@ static int judge_item(struct td_op_item *it, const struct td_op_ref *const ref[N
 
 /* ---- batches --------------------------------------------------------------------------------- */
 
-struct work { int first, n; };   /* items that share a reference; n 0: one item without one */
+struct work { int first, n; int64_t size; }; /* items that share a reference; n 0: one item without one */
 
 /* How an item was before it was judged. */
 struct before { enum td_op_status status; char reason[480]; bool again; };
@@ -389,6 +389,14 @@ static int64_t most_rows(const struct td_op_item *it)
     return by_size < TD_REFERENCE_BATCH_MAX_ROWS ? by_size : TD_REFERENCE_BATCH_MAX_ROWS;
 }
 
+/* Large works first: the last ones end at about the same time then. */
+static int larger_first(const void *a, const void *b)
+{
+    const struct work *x = a, *y = b;
+
+    return x->size != y->size ? (x->size < y->size) - (x->size > y->size) : x->first - y->first;
+}
+
 /* Put neighbours with equal weights into one work, until it has as many rows as it may. */
 static void divide_into_works(struct batch *b, bool again)
 {
@@ -404,7 +412,7 @@ static void divide_into_works(struct batch *b, bool again)
         if (!needs_reference(it) || (again && !b->before[i].again)) {
             w = NULL;
             if (can_compare(it) && !again)
-                b->works[b->n_works++] = (struct work){i, 0};
+                b->works[b->n_works++] = (struct work){i, 0, 0};
             continue;
         }
         if (w && w->n < MAX_JOINED && rows + item_rows(it) <= most_rows(it) &&
@@ -414,10 +422,12 @@ static void divide_into_works(struct batch *b, bool again)
             rows += item_rows(it);
         } else {
             w = &b->works[b->n_works++];
-            *w = (struct work){i, 1};
+            *w = (struct work){i, 1, 0};
             rows = item_rows(it);
         }
+        w->size += item_rows(it) * td_judge_cols(&it->call.out);
     }
+    qsort(b->works, (size_t)b->n_works, sizeof *b->works, larger_first);
 }
 
 int td_op_judge_threads(void)

@@ -58,7 +58,7 @@ static double spent_s(const struct td_op_pace *p)
 
 bool td_op_pace_is_late(struct td_op_pace *p, const struct td_op_run *r)
 {
-    p->late = p->stop_s > 0 && r->ran > 0 && spent_s(p) >= p->stop_s;
+    p->late = p->stop_s > 0 && atomic_load(&r->ran) > 0 && spent_s(p) >= p->stop_s;
     return p->late;
 }
 
@@ -115,6 +115,9 @@ void td_op_pace_judged(struct td_op_pace *p, struct td_op_run *r, const struct t
     for (i = 0; i < n; i++)
         sum += items[i].judge_ns;
     for (i = 0; p->measures && i < n; i++) {
+        if (td_op_item_may_try_again(&items[i]))
+            continue;
+
         const double part = sum > 0 ? (double)items[i].judge_ns / (double)sum : 1.0 / n, load = (double)items[i].load_ns,
                      run = (double)(items[i].run_ns - items[i].load_ns), judge = part * (double)judged_ns, write = part * (double)wrote_ns;
 

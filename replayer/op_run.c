@@ -127,7 +127,7 @@ static void keep_finding(struct td_op_item *it)
 
 void td_op_run_show_progress(struct td_op_run *r)
 {
-    td_progress_at(&r->progress, (r->ran + atomic_load(&r->judged)) / 2, r->now);
+    td_progress_at(&r->progress, (atomic_load(&r->ran) + atomic_load(&r->judged)) / 2, r->now);
 }
 
 /* Say what is done with the op: "timing both builds: gptq_gemm N=256 K=640 b4 g128 M=1-8". */

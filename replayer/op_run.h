@@ -29,7 +29,7 @@ struct td_op_run {
     struct td_build_pair *builds;
     bool has_baseline;
     int hangs;                         /* of the candidate, in all groups */
-    int64_t ran; atomic_llong judged;  /* for the progress: an op is half done when it ran */
+    atomic_llong ran, judged;          /* for the progress: an op is half done when it ran */
     char now[160];                     /* what is being done */
     struct td_progress progress;
 };
