@@ -55,7 +55,7 @@ struct td_run_result {
     int half_sums;          /* products that the kernel adds before it rounds their sum to half; 0: it keeps sums in
                                float32, or the build does not say */
     int repeats;            /* images that came back; may be > 0 when failed */
-    void *images[TD_PROTO_MAX_REPEATS]; /* each size_bytes of the op's output, in `memory` */
+    void *images[TD_PROTO_MAX_REPEATS]; /* each size_bytes of the op's output, in `memory`; equal ones may be one */
     void *memory;
 };
 void td_run_result_release(struct td_run_result *r);

@@ -315,7 +315,8 @@ static void judge_row_repeats(struct elements *x, int64_t i)
     bool same = true;
 
     for (int r = 1; r < x->n_images; r++)
-        same = same && !memcmp((const char *)x->images[0] + at, (const char *)x->images[r] + at, (size_t)x->ref->cols * w);
+        same = same && (x->images[r] == x->images[0] ||
+                        !memcmp((const char *)x->images[0] + at, (const char *)x->images[r] + at, (size_t)x->ref->cols * w));
     for (int64_t j = 0; !same && j < x->ref->cols; j++)
         judge_repeats(x->out, x->images, x->n_images, at + (size_t)j * w, denominator(x->ref, i * x->ref->cols + j, x->lim, x->root_k), x->res);
 }

@@ -485,6 +485,25 @@ static void spoilt_weights_are_sent_again(void **state)
     td_build_process_stop(&r);
 }
 
+/* Equal outputs of repeats are one; others are what each repeat gave. */
+static void equal_outputs_are_one(void **state)
+{
+    struct td_build_process right = start("right", 2000), flaky = start("flaky", 2000);
+    struct td_run_result a = run(&right), b = run(&flaky);
+
+    (void)state;
+    assert_int_equal(a.repeats, 3);
+    assert_int_equal(b.repeats, 3);
+    for (int i = 1; i < 3; i++) {
+        assert_ptr_equal(a.images[i], a.images[0]);
+        assert_memory_not_equal(b.images[i], b.images[i - 1], op.out.size_bytes);
+    }
+    td_run_result_release(&a);
+    td_run_result_release(&b);
+    td_build_process_stop(&right);
+    td_build_process_stop(&flaky);
+}
+
 static void launches_cross(void **state)
 {
     struct td_op_call with = op, back;
@@ -520,6 +539,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(timing_survives_a_crash), cmocka_unit_test(a_lost_build_is_no_failed_op), cmocka_unit_test(a_gpu_process_stays),
         cmocka_unit_test(packets_of_others_are_refused), cmocka_unit_test(arenas_are_checked), cmocka_unit_test(launches_cross),
         cmocka_unit_test(weights_are_sent_once), cmocka_unit_test(spoilt_weights_are_sent_again),
+        cmocka_unit_test(equal_outputs_are_one),
     };
     const struct random_gptq d = {3, 64, 128, 4, 32, false};
     int rc;
