@@ -17,7 +17,7 @@
 #include "common/fs.h"
 #include "common/log.h"
 #include "common/memory.h"
-#include "common/time_spent.h"
+#include "replayer/replay_times.h"
 
 #define HELLO_TIMEOUT_MS 300000 /* torch takes 7 s of CPU time to load, and took a minute on a busy machine */
 
@@ -464,7 +464,7 @@ static void count_times(const char *text)
 
     if (sscanf(text, "%lld %lld %lld %lld %lld", &ns[0], &ns[1], &ns[2], &ns[3], &ns[4]) == 5)
         for (int i = 0; i < 5; i++)
-            td_time_spent_ns((enum td_time_span)(TD_TIME_BUILD_LOAD + i), ns[i]);
+            td_time_spent_ns(&td_replay_times[TD_TIME_BUILD_LOAD + i], ns[i]);
 }
 
 /* One attempt. *outside: it failed without having come to the build's code. */
@@ -491,9 +491,9 @@ static int run_once(struct td_build_process *r, const struct td_op_call *op, int
     m.size = r->may_hold;
     m.repeats = (uint32_t)repeats;
     m.flags = (r->opt.guard ? TD_PROTO_GUARD : 0) | TD_PROTO_TIMES;
-    at = td_time_spent(TD_TIME_RUN_PACK, at);
+    at = td_replay_spent(TD_TIME_RUN_PACK, at);
     rc = call_child(r, &m, &res->status, res->reason, sizeof res->reason, err);
-    at = td_time_spent(TD_TIME_RUN_WAIT, at);
+    at = td_replay_spent(TD_TIME_RUN_WAIT, at);
     res->reached = ((struct td_proto_arena *)r->arena)->reached;
     *outside = failed_outside_build(r, rc, res->status, res->reason, &m);
     if (rc)
@@ -517,7 +517,7 @@ static int run_once(struct td_build_process *r, const struct td_op_call *op, int
         return td_fail(err, TD_EPROTO, "%s: the child says it ran %u of %d repeats", r->opt.name, m.repeats, repeats);
     if (m.repeats)
         copy_images(r, op, (int)m.repeats, res);
-    td_time_spent(TD_TIME_RUN_IMAGES, at);
+    td_replay_spent(TD_TIME_RUN_IMAGES, at);
     return TD_OK;
 }
 

@@ -8,12 +8,12 @@
 
 #include "common/clock.h"
 #include "common/memory.h"
-#include "common/time_spent.h"
 #include "replayer/beside.h"
 #include "replayer/handover.h"
 #include "replayer/op_judge.h"
 #include "replayer/op_rewrite.h"
 #include "replayer/op_timing.h"
+#include "replayer/replay_times.h"
 
 #define BATCH_OPS 256                    /* of a batch that is alone */
 #define BESIDE_OPS 64                    /* of one of several */
@@ -126,7 +126,7 @@ static int take_op(struct td_op_batches *b, struct td_op_item *it, bool is_first
         return err && err->code ? err->code : 0;
     began_ns = td_clock_mono_ns();
     rc = td_op_window_next(b->window, &rec, err);
-    td_time_spent(TD_TIME_READ_RECORDS, began_ns);
+    td_replay_spent(TD_TIME_READ_RECORDS, began_ns);
     if (rc <= 0)
         return rc;
     memset(it, 0, sizeof *it);
@@ -176,7 +176,7 @@ static bool load_op(struct td_op_batches *b, struct td_op_item *it, const struct
     size_t n;
 
     td_op_run_load(b->run->loader, it);
-    td_time_spent(TD_TIME_READ_BLOBS, began_ns);
+    td_replay_spent(TD_TIME_READ_BLOBS, began_ns);
     n = item_bytes(b, it, before);
     if (!it->is_alone && (it->no_memory || n > most->op_bytes)) {
         set_aside(b, it);
@@ -196,7 +196,7 @@ static void read_ahead(struct td_op_batches *b)
     while (n < AHEAD_OPS && (ops[n] = td_op_window_ahead(b->window, (size_t)n)))
         n++;
     b->read_ahead = n ? td_op_loader_read_ahead(b->run->loader, ops, n, b->threads, AHEAD_BYTES) : 0;
-    td_time_spent(TD_TIME_READ_BLOBS, began_ns);
+    td_replay_spent(TD_TIME_READ_BLOBS, began_ns);
 }
 
 static int read_batch(struct td_op_batches *b, struct td_op_batch *to, bool beside, struct td_error *err)
@@ -281,7 +281,7 @@ static int judge_batch(struct td_op_batches *b, struct td_op_batch *of, int64_t 
     for (i = 0; i < of->ran; i++)
         if (!td_op_item_may_try_again(&of->item[i]))
             td_op_variety_add(b->variety, &of->item[i]);
-    td_time_spent(TD_TIME_JUDGE_VARIETY, at);
+    td_replay_spent(TD_TIME_JUDGE_VARIETY, at);
     *took_ns = td_clock_mono_ns() - began_ns;
     b->judged_ns += *took_ns;
     return rc;

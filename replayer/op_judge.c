@@ -12,7 +12,6 @@
 
 #include "common/clock.h"
 #include "common/memory.h"
-#include "common/time_spent.h"
 #include "kernels/ops/op_kinds.h"
 #include "kernels/ops/product_share.h"
 #include "replayer/judge_halves.h"
@@ -22,6 +21,7 @@
 #include "replayer/op_variety.h"
 #include "replayer/poison.h"
 #include "replayer/reference_batch.h"
+#include "replayer/replay_times.h"
 
 #define MAX_JOINED 64
 #define MAX_THREADS 16
@@ -307,7 +307,7 @@ static void judge_work(const struct batch *b, const struct work *w)
 
             made[n].rounding = rounding[s];
             find_refs(b, kind, w, &made[n++]);
-            td_time_spent(TD_TIME_JUDGE_REFERENCES, began_ns);
+            td_replay_spent(TD_TIME_JUDGE_REFERENCES, began_ns);
         }
         side[s] = &made[k];
     }
@@ -320,7 +320,7 @@ static void judge_work(const struct batch *b, const struct work *w)
             td_op_item_fail(&first[i], TD_OP_BROKEN, "out of memory for the reference");
         }
     }
-    td_time_spent(TD_TIME_JUDGE_OUTPUTS, at);
+    td_replay_spent(TD_TIME_JUDGE_OUTPUTS, at);
     for (k = 0; k < n; k++)
         release_refs(&made[k], w->n);
     free(made);

@@ -13,7 +13,6 @@
 #include "common/log.h"
 #include "common/number_words.h"
 #include "common/progress.h"
-#include "common/time_spent.h"
 #include "format/planned.h"
 #include "replayer/build_pair.h"
 #include "replayer/op_batches.h"
@@ -23,6 +22,7 @@
 #include "replayer/op_run.h"
 #include "replayer/op_variety.h"
 #include "replayer/op_window.h"
+#include "replayer/replay_times.h"
 
 struct op_replay {
     struct td_fixture *fx;
@@ -201,21 +201,6 @@ static int replay_given_plan(struct op_replay *j, struct td_error *err)
     return rc ? rc : replay_as_planned(j, "plan", left_out, err);
 }
 
-/* What the stages spent their time on. */
-static void log_times(void)
-{
-    static const struct { const char *what; enum td_time_span first, last; } parts[] = {
-        {"reading", TD_TIME_READ_RECORDS, TD_TIME_READ_BLOBS},
-        {"running builds", TD_TIME_RUN_PACK, TD_TIME_RUN_IMAGES},
-        {"in the builds' processes", TD_TIME_BUILD_LOAD, TD_TIME_BUILD_RELEASE},
-        {"the reference's GPU", TD_TIME_REF_IDLE, TD_TIME_REF_SUMS},
-        {"judging, all threads", TD_TIME_JUDGE_SLOT, TD_TIME_JUDGE_VARIETY}};
-    char words[400];
-
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        td_log(TD_LOG_INFO, "replay", "%s: %s", parts[i].what, td_time_spent_words(parts[i].first, parts[i].last, words, sizeof words));
-}
-
 static int run_all(struct op_replay *j, struct td_error *err)
 {
     const struct td_replay_options *o = j->run.opt;
@@ -234,7 +219,7 @@ static int run_all(struct op_replay *j, struct td_error *err)
     td_log(TD_LOG_INFO, "replay", "%lld ops: %.2f s reading, %.2f s running builds, %.2f s judging, %.2f s writing", (long long)*done,
            (double)b->read_ns / TD_NS_PER_S, (double)b->ran_ns / TD_NS_PER_S, (double)b->judged_ns / TD_NS_PER_S,
            (double)b->wrote_ns / TD_NS_PER_S);
-    log_times();
+    td_replay_times_log();
     if (!rc && stopped(j)) {
         j->run.stats->interrupted = true;
         td_writer_count(j->w, "ops.dropped.interrupted", j->total - *done, 0);

@@ -5,12 +5,12 @@
 #include <string.h>
 
 #include "common/hash.h"
-#include "common/time_spent.h"
 #include "kernels/ops/gemm_ref.h"
 #include "kernels/ops/gptq_any_ref.h"
 #include "kernels/reference/reference_cu.h"
 #include "kernels/reference/reference_queue.h"
 #include "kernels/reference/reference_sample.h"
+#include "kernels/reference/reference_times.h"
 
 #define WHOLE_EACH 128                   /* one in so many references is computed again as a whole, */
 #define WHOLE_PRODUCTS ((int64_t)1 << 31) /* or so many products of it */
@@ -134,16 +134,16 @@ static int run_rows(struct td_reference_gpu *g, const struct source *s, const st
 
     if (!slot)
         return td_fail(err, TD_EUNSUPPORTED, "no GPU is ready");
-    from_ns = td_time_spent(TD_TIME_JUDGE_SLOT, from_ns);
+    from_ns = td_reference_spent(TD_TIME_REF_SLOT, from_ns);
     fill_slot(slot, s, j, i0);
     rc = td_reference_slot_run(g, slot, err);
-    from_ns = td_time_spent(TD_TIME_JUDGE_JOB, from_ns);
+    from_ns = td_reference_spent(TD_TIME_REF_JOB, from_ns);
     if (!rc) {
         memcpy(ref->r0 + at, slot->job.r0, bytes);
         memcpy(ref->mag + at, slot->job.mag, bytes);
         if (slot->job.r1)
             memcpy(ref->r1 + at, slot->job.r1, bytes);
-        td_time_spent(TD_TIME_JUDGE_COPY, from_ns);
+        td_reference_spent(TD_TIME_REF_COPY, from_ns);
     }
     td_reference_slot_put(g, slot);
     return rc;
@@ -169,11 +169,11 @@ static int finish(const struct source *s, struct td_op_ref *ref, struct td_error
         td_gptq_op_ref_finish(&s->gptq, ref);
     else
         td_gemm_ref_finish(&s->gemm, ref);
-    at = td_time_spent(TD_TIME_JUDGE_SAMPLE, at);
+    at = td_reference_spent(TD_TIME_REF_SAMPLE, at);
     if (number % WHOLE_EACH)
         return TD_OK;
     rc = compare_whole(s, ref, number, err);
-    td_time_spent(TD_TIME_JUDGE_WHOLE, at);
+    td_reference_spent(TD_TIME_REF_WHOLE, at);
     return rc;
 }
 

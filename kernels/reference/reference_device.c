@@ -8,9 +8,9 @@
 
 #include "common/buf.h"
 #include "common/fs.h"
-#include "common/time_spent.h"
 #include "kernels/gpu/driver.h"
 #include "kernels/reference/reference_cu.h"
+#include "kernels/reference/reference_times.h"
 
 #define MAX_CODE ((size_t)16 << 20)
 #define MAX_WEIGHTS 64
@@ -255,18 +255,18 @@ int td_reference_device_run(struct td_reference_device *d, const struct td_refer
 
     if ((rc = bring_weights(d, j, &w, err)))
         return rc;
-    at = td_time_spent(TD_TIME_REF_WEIGHTS, at);
+    at = td_reference_spent(TD_TIME_REF_WEIGHTS, at);
     if ((rc = d->driver->copy_in(d->device, d->a.address, j->a, j->a_bytes, err)) ||
         (j->row_scales && (rc = d->driver->copy_in(d->device, d->rows.address, j->row_scales, (size_t)j->m * 3 * sizeof(float), err))))
         return rc;
-    at = td_time_spent(TD_TIME_REF_ROWS, at);
+    at = td_reference_spent(TD_TIME_REF_ROWS, at);
     if ((rc = launch(d, j, w, err)) || (rc = d->driver->wait(d->device, err)))
         return rc;
-    at = td_time_spent(TD_TIME_REF_KERNEL, at);
+    at = td_reference_spent(TD_TIME_REF_KERNEL, at);
     if ((rc = d->driver->copy_out(d->device, j->r0, d->results.address, bytes, err)) ||
         (j->r1 && (rc = d->driver->copy_out(d->device, j->r1, d->results.address + one, bytes, err))) ||
         (rc = d->driver->copy_out(d->device, j->mag, d->results.address + 2 * one, bytes, err)))
         return rc;
-    td_time_spent(TD_TIME_REF_SUMS, at);
+    td_reference_spent(TD_TIME_REF_SUMS, at);
     return TD_OK;
 }

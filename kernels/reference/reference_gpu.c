@@ -10,9 +10,9 @@
 #include <time.h>
 
 #include "common/clock.h"
-#include "common/time_spent.h"
 #include "kernels/reference/reference_device.h"
 #include "kernels/reference/reference_queue.h"
+#include "kernels/reference/reference_times.h"
 
 #define SLOTS 3
 
@@ -141,7 +141,7 @@ static void *serve(void *arg)
             const int64_t idle_ns = td_clock_mono_ns();
 
             pthread_cond_wait(&g->changed, &g->lock);
-            td_time_spent(TD_TIME_REF_IDLE, idle_ns);
+            td_reference_spent(TD_TIME_REF_IDLE, idle_ns);
         }
     pthread_mutex_unlock(&g->lock);
     for (int i = 0; g->device && i < SLOTS; i++)
