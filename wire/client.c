@@ -47,6 +47,8 @@ struct td_client {
     struct td_client_options opt;
     CURLM *multi;
     int epoll, timer;
+    int due;                  /* a timer for the end of run(): epoll's own timeout has whole milliseconds */
+    int64_t due_ns;           /* what it is set to; 0: never set */
     struct curl_slist *headers;
     struct transfer *live;    /* doubly linked */
     CURL *spare[64]; int n_spare;
@@ -229,12 +231,18 @@ static int on_timer(CURLM *multi, long timeout_ms, void *arg)
     return 0;
 }
 
+static int watch_timer(struct td_client *c, int fd)
+{
+    struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
+
+    return epoll_ctl(c->epoll, EPOLL_CTL_ADD, fd, &ev);
+}
+
 /* ---- life ----------------------------------------------------------------------------------------------------------- */
 
 int td_client_new(const struct td_client_options *opt, struct td_client **out, struct td_error *err)
 {
     struct td_client *c = calloc(1, sizeof *c);
-    struct epoll_event ev = {.events = EPOLLIN};
 
     *out = NULL;
     td_curl_init();
@@ -243,10 +251,10 @@ int td_client_new(const struct td_client_options *opt, struct td_client **out, s
     c->opt = *opt;
     c->epoll = epoll_create1(EPOLL_CLOEXEC);
     c->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    c->due = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     c->multi = curl_multi_init();
-    ev.data.fd = c->timer;
-    if (c->epoll < 0 || c->timer < 0 || !c->multi || td_curl_add_headers(&c->headers, opt->headers) ||
-        epoll_ctl(c->epoll, EPOLL_CTL_ADD, c->timer, &ev)) {
+    if (c->epoll < 0 || c->timer < 0 || c->due < 0 || !c->multi || td_curl_add_headers(&c->headers, opt->headers) ||
+        watch_timer(c, c->timer) || watch_timer(c, c->due)) {
         int why = errno;
         char limit[256];
 
@@ -309,6 +317,8 @@ void td_client_free(struct td_client *c)
         close(c->epoll);
     if (c->timer >= 0)
         close(c->timer);
+    if (c->due >= 0)
+        close(c->due);
     free(c);
 }
 
@@ -487,14 +497,35 @@ void td_client_cancel_all(struct td_client *c, const char *why)
 
 /* ---- the loop ------------------------------------------------------------------------------------------------------- */
 
-static void handle_event(struct td_client *c, const struct epoll_event *ev)
+static void read_timer(int fd)
 {
     uint64_t ticks;
+
+    if (read(fd, &ticks, sizeof ticks) < 0)
+        return; /* it stays due, and what is due is done all the same */
+}
+
+/* Wake up at this time, to the microsecond. */
+static void set_due(struct td_client *c, int64_t until_ns)
+{
+    const struct itimerspec at = {{0, 0}, {until_ns / TD_NS_PER_S, until_ns % TD_NS_PER_S}};
+
+    if (until_ns <= 0 || until_ns == INT64_MAX || until_ns == c->due_ns)
+        return;
+    c->due_ns = until_ns;
+    timerfd_settime(c->due, TFD_TIMER_ABSTIME, &at, NULL);
+}
+
+static void handle_event(struct td_client *c, const struct epoll_event *ev)
+{
     int running, flags;
 
+    if (ev->data.fd == c->due) {
+        read_timer(c->due);
+        return;
+    }
     if (ev->data.fd == c->timer) {
-        if (read(c->timer, &ticks, sizeof ticks) < 0)
-            ticks = 0; /* it stays due, and what is due is done below */
+        read_timer(c->timer);
         curl_multi_socket_action(c->multi, CURL_SOCKET_TIMEOUT, 0, &running);
         return;
     }
@@ -509,6 +540,7 @@ int td_client_run(struct td_client *c, int64_t until_ns, struct td_error *err)
     int64_t now = td_clock_mono_ns(), sweep = now + SWEEP_NS;
     int n, i;
 
+    set_due(c, until_ns);
     while (c->n_live) {
         int64_t wake;
 
