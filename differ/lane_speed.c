@@ -193,7 +193,11 @@ void td_speed_judge(const struct td_speed *s, const struct td_policy *policy, st
 {
     if (s->op_pairs)
         judge_rows(s, policy, true, lane);
-    if (s->by_starts)
+    if (*s->client_limited && (s->rounds >= 2 || (s->starts && !*s->other_host))) /* else it would be judged */
+        td_lane_note(lane, TD_INCONCLUSIVE, "%s", s->client_limited);
+    else if (*s->client_limited)
+        td_lane_no_evidence(lane, "%s", s->client_limited);
+    else if (s->by_starts)
         judge_starts(s, policy, lane);
     else if (s->server_judged)
         judge_rows(s, policy, false, lane);

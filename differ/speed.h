@@ -57,6 +57,7 @@ struct td_speed {
     size_t starts;               /* of the recorded server; 0: the recording does not tell */
     int64_t repeats_of_start;
     bool by_starts;              /* judged by these */
+    char client_limited[300];    /* why the client that measured says nothing of a server, and which run; "": it does */
     char other_host[240];        /* which fact of the candidate's host differs, "": none */
     size_t timed, uneven;        /* ops that hold pairs; those left out for their clocks */
     size_t throttled;            /* clocks held down in both builds */

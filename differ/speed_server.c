@@ -9,6 +9,7 @@
 
 #include "differ/speed_answer.h"
 #include "differ/speed_starts.h"
+#include "wire/client_lag.h"
 
 #define N_SERVER_METRICS TD_SERVER_METRICS
 
@@ -99,14 +100,33 @@ static int measure_spread(const struct td_groups *g, int rounds, struct td_speed
     return rc;
 }
 
+/* Did the client of one run send so late that its figures are not the server's? Then no speed is judged. */
+static void check_client(const struct td_groups *g, enum td_role role, const char *name, struct td_speed *s)
+{
+    struct td_client_lag lag = {0};
+    char words[240];
+    size_t i, j;
+
+    for (i = 0; i < g->n; i++)
+        for (j = 0; j < g->group[i].n[role]; j++)
+            td_client_lag_add(&lag, g->group[i].by_role[role][j].x);
+    if (!*s->client_limited && td_client_lag_limits(&lag))
+        snprintf(s->client_limited, sizeof s->client_limited, "%s: %s", name, td_client_lag_limit_words(&lag, words, sizeof words));
+    td_client_lag_release(&lag);
+}
+
 int td_speed_server(const struct td_groups *g, struct td_speed *s, struct td_error *err)
 {
     int live = count_rounds(g, TD_LIVE), now = count_rounds(g, TD_NEW), rc = TD_OK;
     size_t i, j;
 
     s->rounds = live < now ? live : now;
-    s->server_judged = s->rounds >= 2;
-    if (!s->server_judged && s->starts && !*s->other_host) {
+    if (s->rounds < 2)
+        check_client(g, TD_BASE, "the recording", s);
+    check_client(g, TD_LIVE, "the baseline", s);
+    check_client(g, TD_NEW, "the candidate", s);
+    s->server_judged = s->rounds >= 2 && !*s->client_limited;
+    if (!s->server_judged && s->starts && !*s->other_host && !*s->client_limited) {
         rc = td_speed_starts_measure(g, s, err);
         s->by_starts = s->server_judged = s->server_pairs > 0;
         return rc;
@@ -120,13 +140,13 @@ int td_speed_server(const struct td_groups *g, struct td_speed *s, struct td_err
 
             if (!td_speed_is_evidence(x->x))
                 continue;
-            base = s->server_judged ? find_answer_of_round(p, TD_LIVE, x->round, x->x->repeat)
+            base = s->rounds >= 2 ? find_answer_of_round(p, TD_LIVE, x->round, x->x->repeat)
                                     : find_answer_of_round(p, TD_BASE, 0, x->x->repeat);
             if (base)
                 rc = add_pair(s, p->category, base, x->x);
         }
     }
-    if (!rc && s->server_judged)
+    if (!rc && s->rounds >= 2)
         rc = measure_spread(g, live, s);
     return rc ? td_fail(err, rc, "no memory for timings") : TD_OK;
 }

@@ -71,13 +71,14 @@ static void print_requests(const struct td_record_options *o, const struct td_su
     if (q->tapped)
         snprintf(tapped, sizeof tapped, ", %lld for ops where there is a tap",
                  (long long)q->tapped);
-    char starts[80] = "";
+    char starts[80] = "", load[100];
 
     if (o->starts > 1)
         snprintf(starts, sizeof starts, " (%lld on each of %lld starts)", (long long)(o->repeat / o->starts), (long long)o->starts);
-    printf("send     %zu prompts, each %lld times%s: %lld requests to be timed%s; at most %lld "
+    printf("send     %zu prompts%s%s: %lld requests to be timed%s%s; at most %lld "
            "tokens in all\n",
-           suite->n, (long long)o->repeat, starts, (long long)q->timed, tapped, (long long)q->tokens);
+           suite->n, td_record_load_words(o, &q->load, load, sizeof load), starts, (long long)q->timed,
+           q->load.until_time ? " at least" : "", tapped, (long long)q->tokens);
     if (q->scores && (!answered || td_scores_offered(server)))
         printf("         at most %lld requests to score answers%s\n", (long long)q->scores,
                answered ? "" : ", where the server offers it");
@@ -147,7 +148,11 @@ int td_dry_run(const struct td_record_options *o, struct td_error *err)
 
     if (rc)
         return rc;
-    td_expected_requests(o, &suite, &q);
+    rc = td_expected_requests(o, &suite, &q, err);
+    if (rc) {
+        td_suite_release(&suite);
+        return rc;
+    }
     answered = ask_server(o, &server);
     print_requests(o, &suite, &server, answered, &q);
     print_ops(o);

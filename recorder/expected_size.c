@@ -59,15 +59,17 @@ static struct length prompt_length(const struct td_prompt *p)
     return l;
 }
 
-void td_expected_requests(const struct td_record_options *o, const struct td_suite *suite,
-                          struct td_expected_requests *out)
+int td_expected_requests(const struct td_record_options *o, const struct td_suite *suite,
+                         struct td_expected_requests *out, struct td_error *err)
 {
     const bool tap = o->mode.steps != TD_TAP_CLIENT_OFF;
-    const int64_t prompts = (int64_t)suite->n, times = o->repeat + (tap ? o->tapped_repeat : 0),
+    struct td_record_load load = {0};
+    const int rc = td_record_load_plan(o, suite->n, &load, err);
+    const int64_t prompts = (int64_t)suite->n, times = load.repeats + (tap ? o->tapped_repeat : 0),
                   texts = o->scores < prompts ? o->scores : prompts;
     size_t i;
 
-    *out = (struct td_expected_requests){.timed = prompts * o->repeat,
+    *out = (struct td_expected_requests){.timed = load.requests, .load = load,
                                          .tapped = tap ? prompts * o->tapped_repeat : 0,
                                          .scores = texts * TD_SCORES_PASSES};
     for (i = 0; i < suite->n; i++) {
@@ -89,6 +91,7 @@ void td_expected_requests(const struct td_record_options *o, const struct td_sui
         out->prompt_rows += tap ? (int64_t)((double)o->tapped_repeat * prompt.about) : 0;
         out->first_rows = tap && c * (c + 1) > out->first_rows ? c * (c + 1) : out->first_rows;
     }
+    return rc;
 }
 
 /* ---- the model ------------------------------------------------------------------------------- */

@@ -5,11 +5,13 @@
 #ifndef TD_RECORDER_EXPECTED_SIZE_H
 #define TD_RECORDER_EXPECTED_SIZE_H
 
+#include "recorder/record_load.h"
 #include "recorder/record_options.h"
 #include "wire/suite.h"
 
 /* What is sent, from the suite alone. */
 struct td_expected_requests {
+    struct td_record_load load;
     int64_t timed, tapped, scores; /* requests; scores: where the server offers it */
     int64_t tokens;                /* that are answered at most, by all of them */
     int64_t bytes;                 /* requests and answers, on the wire and as exchanges */
@@ -19,8 +21,9 @@ struct td_expected_requests {
     int64_t prompt_rows;           /* of these, about so many for the tokens of prompts */
     int64_t first_rows;            /* rows of the first two steps of each size, which a sample keeps */
 };
-void td_expected_requests(const struct td_record_options *o, const struct td_suite *suite,
-                          struct td_expected_requests *out);
+/* TD_EINVAL: the options ask for too many, or for none. */
+int td_expected_requests(const struct td_record_options *o, const struct td_suite *suite,
+                         struct td_expected_requests *out, struct td_error *err);
 
 /* What the model's matrices take. */
 struct td_expected_model {

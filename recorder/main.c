@@ -18,6 +18,7 @@
 #include "recorder/dry_run.h"
 #include "recorder/passive.h"
 #include "recorder/record.h"
+#include "recorder/record_load.h"
 #include "recorder/run_server.h"
 #include "recorder/tap_client/server_env.h"
 
@@ -54,6 +55,16 @@ static const struct td_arg table[] = {
      "one that was started again (default 1)", 1, 100},
     {"concurrency", 'c', TD_ARG_I64, &given.o.concurrency, "N",
      "requests in flight (default: as the suite says)", 1, 4096},
+    {"rate", 0, TD_ARG_NUM, &given.o.rate, "R",
+     "send R requests a second, each at its time whatever the server does (default: the next when "
+     "those before are answered)", 1e-4, TD_ARRIVAL_RATE_MAX},
+    {"arrival", 0, TD_ARG_STR, &given.o.arrival, "constant|poisson|gamma[:SHAPE]",
+     "with --rate: the gaps between requests, drawn from --seed (default poisson; gamma:1 is poisson, "
+     "a smaller SHAPE is burstier)", 0, 0},
+    {"requests", 0, TD_ARG_I64, &given.o.requests, "N",
+     "requests to be timed, the prompts in turn (default: --repeat of each)", 1, TD_RECORD_MOST_REQUESTS},
+    {"warmup", 0, TD_ARG_I64, &given.o.warmup, "N",
+     "send N requests of the suite before those that are timed (default: one short request)", 1, 10000},
     {"max-tokens", 'n', TD_ARG_I64, &given.o.max_tokens, "N",
      "length of the answers (default: as the suite says, else 64)", 1, 1 << 20},
     {"logprobs", 0, TD_ARG_I64, &given.o.logprobs, "K",
@@ -146,8 +157,9 @@ static const struct td_arg table[] = {
      "send nothing: record what others send to the server, from the wire (docs/passive.md)", 0, 0},
     {"interface", 0, TD_ARG_STR, &given.passive.interface, "NAME",
      "with --passive: where to listen (default any)", 0, 0},
-    {"duration", 0, TD_ARG_NUM, &given.passive.duration_s, "S",
-     "with --passive: end after so many seconds (default: at a signal)", 0.1, 31536000},
+    {"duration", 0, TD_ARG_NUM, &given.o.duration_s, "S",
+     "with --rate: the requests of so many seconds; without: repeat the suite until so many seconds are "
+     "over; with --passive: end after them (default: at a signal)", 0.1, 31536000},
     {"pcap", 0, TD_ARG_STR, &given.passive.file, "FILE",
      "send nothing: record the traffic in a file of tcpdump -w or dumpcap; - is standard input", 0, 0},
     {"only-path", 0, TD_ARG_LIST, &given.only_paths, "PATH",
@@ -232,7 +244,7 @@ static void list_to_array(const struct td_arg_list *list, const char **out)
 static bool says_what_to_send(const struct td_record_options *o)
 {
     return strcmp(o->suite, "quick") || o->repeat != 5 || o->tapped_repeat != 1 || o->concurrency || o->max_tokens ||
-           o->logprobs != 5 || o->seed || o->ignore_eos || o->model || o->wait || strcmp(given.scores, "on") ||
+           o->rate > 0 || o->arrival || o->requests || o->warmup || o->logprobs != 5 || o->seed || o->ignore_eos || o->model || o->wait || strcmp(given.scores, "on") ||
            o->mode.all_kinds || o->flight || o->ops || o->layers || o->checkpoint || o->tap_socket || o->ring_mib ||
            o->weights_by_reference || given.graphs || o->graphs_mib ||
            (strcmp(o->gemms, "auto") && strcmp(o->gemms, "off"));
@@ -258,8 +270,9 @@ static int read_passive(struct td_error *err)
     p->server = given.o.server;
     if (!given.o.server)
         given.o.server = "localhost:8000";
-    if (!passive && (p->duration_s > 0 || p->max_exchanges || given.sample || given.only_paths.n || strcmp(p->interface, "any")))
-        return td_fail(err, TD_EINVAL, "--interface, --duration, --only-path, --sample and --max-exchanges belong to --passive or --pcap");
+    p->duration_s = given.o.duration_s;
+    if (!passive && (p->max_exchanges || given.sample || given.only_paths.n || strcmp(p->interface, "any")))
+        return td_fail(err, TD_EINVAL, "--interface, --only-path, --sample and --max-exchanges belong to --passive or --pcap");
     if (given.sample && !is_percentage(given.sample, &p->sample))
         return td_fail(err, TD_EINVAL, "--sample %.40s: \"1%%\" is due, of 100 connections", given.sample);
     if (given.is_passive && p->file)
@@ -324,6 +337,8 @@ static int check(struct td_record_options *o, struct td_error *err)
         rc = td_record_options_launches(given.launches, o, err);
     if (!rc)
         rc = td_record_options_gpu_time(given.gpu_time, o, err);
+    if (!rc && !given.is_passive && !given.passive.file)
+        rc = td_record_load_check(o, err);
     if (!rc)
         rc = td_record_options_check(o, err);
     if (!rc)

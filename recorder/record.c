@@ -67,6 +67,8 @@ static int prepare(struct td_recording *r, struct td_error *err)
     for (i = 0; !rc && o->max_tokens && i < r->suite.n; i++)
         r->suite.prompts[i].max_tokens = (int32_t)o->max_tokens;
     if (!rc)
+        rc = td_record_load_plan(o, r->suite.n, &r->load, err);
+    if (!rc)
         rc = td_open_files_ensure(most_in_flight(r), err);
     return rc ? rc : td_api_url(o->server, r->url, sizeof r->url, err);
 }
@@ -171,8 +173,10 @@ static int warm_up(struct td_recording *r, struct td_error *err)
 /* The timed repeats of the first start, and the server's own metrics before and after them. */
 static int timed_phase(struct td_recording *r, struct td_error *err)
 {
-    int rc = td_recording_timed(r, 0, err);
+    int rc = r->opt->warmup ? td_recording_send_warmup(r, err) : TD_OK;
 
+    if (!rc && !r->interrupted && !r->server_gone)
+        rc = td_recording_timed(r, 0, err);
     if (!r->interrupted && !r->server_gone)
         td_extras_metrics(&r->extras, &r->server, r->opt->headers, &r->metrics[1]);
     return rc;

@@ -12,6 +12,7 @@
 #include "kernels/adapters/own_file.h"
 #include "recorder/tap_client/tap_client_options.h"
 #include "wire/api.h"
+#include "wire/arrival.h"
 
 struct td_record_options {
     const char *server, *out, *suite, *model, *gemms, *tap_socket, *checkpoint, *layers, *ops;
@@ -19,6 +20,12 @@ struct td_record_options {
     enum td_api_kind api;
     int64_t starts;               /* of the server by --run: repeats are those of all of them */
     int64_t repeat, tapped_repeat, concurrency, max_tokens, logprobs, seed;
+    double rate;                  /* requests a second, each at its time; 0: as fast as answers come */
+    const char *arrival;          /* of --rate, as given; NULL: the default */
+    struct td_arrival load;       /* the same, read */
+    int64_t requests;             /* to be timed; 0: --repeat of the suite */
+    int64_t warmup;               /* requests before those, as the suite has them */
+    double duration_s;            /* none is begun later; 0: no limit. Of --passive: its end */
     int64_t scores;               /* answers to have scored, 0: none */
     int64_t graphs_mib;           /* of --graphs; 0: without */
     int64_t ring_mib;             /* --ring-mib; 0: the default of struct td_tap_client_options */

@@ -8,6 +8,7 @@
 
 #include "common/fs.h"
 #include "format/fixture.h"
+#include "recorder/record_load.h"
 #include "recorder/record_options.h"
 #include "recorder/recording_summary.h"
 #include "recorder/run_server.h"
@@ -35,6 +36,7 @@ struct td_recording {
     char dir[TD_PATH_MAX];        /* the fixture's */
     bool interrupted, server_gone;
     double probe_ms[TD_STARTS_MAX]; int n_probes; /* how fast the machine was, of each start */
+    struct td_record_load load;
     int64_t planned_timed, planned_tapped, planned_scores; /* requests (recording_state.h) */
 
     /* Requests and what came back. An exchange passes fill_ids, then the writer, scores,

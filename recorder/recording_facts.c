@@ -14,6 +14,25 @@ static void write_fact(struct td_recording *r, const char *section, const char *
     cJSON_Delete(v);
 }
 
+/* What was asked of the active client, where that is not the default. */
+static void write_load(struct td_recording *r)
+{
+    const struct td_record_options *o = r->opt;
+
+    if (o->rate > 0) {
+        write_fact(r, "options", "rate", cJSON_CreateNumber(o->rate));
+        td_writer_fact_str(r->writer, "options", "arrival", td_arrival_name(o->load.kind));
+    }
+    if (o->rate > 0 && o->load.kind == TD_ARRIVAL_GAMMA)
+        write_fact(r, "options", "arrival_shape", cJSON_CreateNumber(o->load.shape));
+    if (o->requests)
+        write_fact(r, "options", "requests", cJSON_CreateNumber((double)o->requests));
+    if (o->duration_s > 0)
+        write_fact(r, "options", "duration_s", cJSON_CreateNumber(o->duration_s));
+    if (o->warmup)
+        write_fact(r, "options", "warmup", cJSON_CreateNumber((double)o->warmup));
+}
+
 void td_recording_facts_begin(struct td_recording *r)
 {
     const struct td_record_options *o = r->opt;
@@ -24,9 +43,10 @@ void td_recording_facts_begin(struct td_recording *r)
     td_hash_hex(r->suite.hash, hex);
     td_writer_fact_str(r->writer, "suite", "name", r->suite.name);
     write_fact(r, "suite", "prompts", cJSON_CreateNumber((double)r->suite.n));
-    write_fact(r, "suite", "repeat", cJSON_CreateNumber((double)o->repeat));
+    write_fact(r, "suite", "repeat", cJSON_CreateNumber((double)r->load.repeats));
     td_writer_fact_str(r->writer, "suite", "hash", hex);
     write_fact(r, "options", "concurrency", cJSON_CreateNumber((double)o->concurrency));
+    write_load(r);
     write_fact(r, "options", "tapped_repeat", cJSON_CreateNumber((double)o->tapped_repeat));
     td_writer_fact_str(r->writer, "options", "gemms", o->gemms);
     td_writer_fact_str(r->writer, "options", "request_id_nonce", r->nonce);

@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/cpu_probe.h"
 #include "format/host_facts.h"
+#include "recorder/recording_state.h"
 #include "recorder/send_requests.h"
 
 int td_recording_probe(struct td_recording *r, struct td_api_server *out, struct td_error *err)
@@ -25,20 +27,34 @@ int td_recording_probe(struct td_recording *r, struct td_api_server *out, struct
     return td_api_probe(&api, out, err);
 }
 
+/* Is there another repeat? Of a duration the plan grows with each that begins, so that what is cut off is missing. */
+static bool has_next(struct td_recording *r, int64_t from, int64_t end, int64_t over_ns)
+{
+    if (r->interrupted || r->server_gone)
+        return false;
+    if (!r->load.until_time)
+        return from < end;
+    if (from && td_clock_mono_ns() >= over_ns)
+        return false;
+    td_recording_plan_repeat(r, from + 1);
+    return true;
+}
+
 int td_recording_timed(struct td_recording *r, int64_t start, struct td_error *err)
 {
     const char *const *headers = r->opt->headers;
-    const int64_t each = r->opt->repeat / r->opt->starts, first = start * each;
+    const int64_t each = r->load.repeats / r->opt->starts, first = start * each,
+                  over_ns = td_clock_mono_ns() + (int64_t)(r->opt->duration_s * 1e9);
     const bool reset = td_extras_reset_cache(&r->extras, &r->server, headers),
                singly = reset && (r->server.without >> TD_FIELD_SALT & 1 || r->server.kind == TD_API_SGLANG);
-    const int64_t step = singly ? 1 : each;
+    const int64_t step = r->load.until_time || (singly && !(r->opt->rate > 0)) ? 1 : each;
     const double before = r->opt->starts > 1 ? td_cpu_probe_ms() : 0;
     int64_t from;
     int rc = TD_OK;
 
     if (!start)
         td_extras_metrics(&r->extras, &r->server, headers, &r->metrics[0]);
-    for (from = first; from < first + each && !rc && !r->interrupted && !r->server_gone; from += step) {
+    for (from = first; !rc && has_next(r, from, first + each, over_ns); from += step) {
         if (from > first)
             td_extras_reset_cache(&r->extras, &r->server, headers);
         rc = td_recording_send_phase(r, TD_PHASE_TIMED, from, step, "recording", err);

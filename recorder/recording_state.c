@@ -18,11 +18,11 @@ void td_recording_plan_begin(struct td_recording *r)
                   texts = o->scores < prompts ? o->scores : prompts;
 
     td_planned_write(r->writer, "prompts", prompts);
-    td_planned_write(r->writer, "repeats", o->repeat);
+    td_planned_write(r->writer, "repeats", r->load.repeats);
     if (o->starts > 1)
         td_planned_write(r->writer, "starts", o->starts);
-    td_planned_write(r->writer, "timed", prompts * o->repeat);
-    r->planned_timed = prompts * o->repeat;
+    td_planned_write(r->writer, "timed", r->load.requests);
+    r->planned_timed = r->load.requests;
     /* Until it is known which answers can be scored, all of them are meant to be. */
     r->planned_scores = td_scores_offered(&r->server) ? texts * TD_SCORES_PASSES : 0;
     td_planned_write(r->writer, "scores", r->planned_scores);
@@ -32,6 +32,13 @@ void td_recording_plan_begin(struct td_recording *r)
         td_writer_fact(r->writer, "plan", "failures_allowed", yes);
         cJSON_Delete(yes);
     }
+}
+
+void td_recording_plan_repeat(struct td_recording *r, int64_t repeats)
+{
+    r->planned_timed = (int64_t)r->suite.n * repeats;
+    td_planned_write(r->writer, "repeats", repeats);
+    td_planned_write(r->writer, "timed", r->planned_timed);
 }
 
 void td_recording_plan_tapped(struct td_recording *r)

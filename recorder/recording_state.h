@@ -15,6 +15,8 @@ struct td_recording_state {
 
 /* Write the plan, as far as it is known before the first request. */
 void td_recording_plan_begin(struct td_recording *r);
+/* So many whole repeats are begun by now, where a duration says how many there are (struct td_record_load). */
+void td_recording_plan_repeat(struct td_recording *r, int64_t repeats);
 /* Write how many requests of the tapped phase are planned: none without a tap. */
 void td_recording_plan_tapped(struct td_recording *r);
 /* Write how many requests score answers: two for each text, once the texts are known. */

@@ -6,55 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/array.h"
 #include "common/clean.h"
 #include "common/number_words.h"
 #include "format/coverage.h"
 #include "wire/collapse.h"
 #include "wire/derive.h"
-
-#define MAX_SAMPLES 32768 /* the middle of so many is within 0.6 % of the ranks of all, 95 times in 100 */
-
-/* A number below n, another one for each i. */
-static size_t pick(int64_t i, int64_t n)
-{
-    uint64_t x = (uint64_t)i * UINT64_C(0x9e3779b97f4a7c15);
-
-    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-    return (size_t)((x ^ x >> 31) % (uint64_t)n);
-}
-
-/* Keep v, or, when there is no room, keep each of all values with the same chance. */
-static void add_sample(struct td_samples *s, double v)
-{
-    size_t at = s->n;
-
-    s->seen++;
-    if (s->n == MAX_SAMPLES)
-        at = pick(s->seen, s->seen);
-    else if (td_array_grow(&s->v, s->n, &s->cap, sizeof *s->v, MAX_SAMPLES))
-        return; /* counted, not stored */
-    if (at < MAX_SAMPLES)
-        s->v[at] = v;
-    s->n += s->n < MAX_SAMPLES;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return x < y ? -1 : x > y;
-}
-
-/* NaN without samples. Sorts. */
-static double median_of(struct td_samples *s)
-{
-    if (!s->n)
-        return NAN;
-    qsort(s->v, s->n, sizeof *s->v, by_value);
-    return s->n % 2 ? s->v[s->n / 2] : (s->v[s->n / 2 - 1] + s->v[s->n / 2]) / 2;
-}
 
 static void add_times(struct td_phase_summary *p, const struct td_exchange *x)
 {
@@ -63,9 +19,9 @@ static void add_times(struct td_phase_summary *p, const struct td_exchange *x)
     size_t i, n = td_exchange_gaps(x, gaps, sizeof gaps / sizeof *gaps);
 
     if (ttft >= 0)
-        add_sample(&p->ttft_ns, (double)ttft);
+        td_samples_add(&p->ttft_ns, (double)ttft);
     for (i = 0; i < n; i++)
-        add_sample(&p->itl_ns, gaps[i]);
+        td_samples_add(&p->itl_ns, gaps[i]);
     if (!p->t_first_ns || x->t_sent_ns < p->t_first_ns)
         p->t_first_ns = x->t_sent_ns;
     if (x->t_end_ns > p->t_last_ns)
@@ -86,6 +42,7 @@ void td_recording_summary_add(struct td_recording_summary *s, const struct td_ex
         snprintf(s->first_error, sizeof s->first_error, "%.60s: %.220s", x->prompt_id, x->error);
     if (!x->error && x->t_sent_ns)
         add_times(p, x);
+    td_client_lag_add(&s->lag, x);
     if (x->phase == TD_PHASE_WARMUP)
         return;
     s->ids_incomplete += !x->error && x->token_ids && !x->ids_complete;
@@ -101,9 +58,10 @@ void td_recording_summary_release(struct td_recording_summary *s)
     int i;
 
     for (i = 0; i < 3; i++) {
-        free(s->phase[i].ttft_ns.v);
-        free(s->phase[i].itl_ns.v);
+        td_samples_release(&s->phase[i].ttft_ns);
+        td_samples_release(&s->phase[i].itl_ns);
     }
+    td_client_lag_release(&s->lag);
     memset(s, 0, sizeof *s);
 }
 
@@ -127,8 +85,8 @@ static void print_phase(struct td_phase_summary *p, const char *name, size_t pro
         snprintf(rate, sizeof rate, "%.0f", (double)p->tokens / s);
     fprintf(to, "%-8s %8zu %9lld %7lld %8lld %12s %12s %9s\n", name, prompts,
             (long long)p->requests, (long long)p->failed, (long long)p->tokens,
-            format_ms(median_of(&p->ttft_ns), ttft, sizeof ttft),
-            format_ms(median_of(&p->itl_ns), itl, sizeof itl), rate);
+            format_ms(td_samples_quantile(&p->ttft_ns, 0.5), ttft, sizeof ttft),
+            format_ms(td_samples_quantile(&p->itl_ns, 0.5), itl, sizeof itl), rate);
 }
 
 /* The coverage of a fixture that held only this recording. */
@@ -309,6 +267,7 @@ void td_recording_summary_print(struct td_recording_summary *s, size_t prompts,
             "tokens", "TTFT median", "ITL median", "tokens/s");
     print_phase(&s->phase[TD_PHASE_TIMED], "timed", prompts, to);
     print_phase(&s->phase[TD_PHASE_TAPPED], "tapped", prompts, to);
+    td_client_lag_print(&s->lag, "lag      ", to);
     if (!ops) {
         print_named(to, "ops      none: ", no_tap, "\n");
         return;

@@ -8,10 +8,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "common/samples.h"
 #include "format/records.h"
+#include "wire/client_lag.h"
 #include "recorder/tap_client/tap_client_options.h"
-
-struct td_samples { double *v; size_t n, cap; int64_t seen; }; /* a random choice of those seen, of bounded size */
 
 struct td_phase_summary {
     int64_t requests, failed, tokens;
@@ -22,6 +22,7 @@ struct td_phase_summary {
 
 struct td_recording_summary {     /* zeroed: nothing */
     struct td_phase_summary phase[3]; /* by enum td_phase */
+    struct td_client_lag lag;     /* of requests that were meant to be sent at a time */
     int64_t collapsed;            /* answers with a hard sign of collapse, warm-up not counted */
     int64_t ids_incomplete, without_logprobs;
     char first_error[300], first_collapse[300];

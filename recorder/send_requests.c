@@ -122,13 +122,34 @@ int td_recording_send_plan(struct td_recording *r, const struct td_plan *plan, c
 int td_recording_send_phase(struct td_recording *r, enum td_phase phase, int64_t from,
                             int64_t repeats, const char *progress, struct td_error *err)
 {
-    struct td_suite_sending how = {(int32_t)from, (int32_t)repeats, (int32_t)r->opt->concurrency,
-                                   phase};
+    struct td_suite_sending how = {.first_repeat = (int32_t)from, .repeats = (int32_t)repeats,
+                                   .concurrency = (int32_t)r->opt->concurrency, .phase = phase};
     struct td_plan plan = TD_PLAN_INIT;
-    int rc = td_suite_plan(&r->suite, &r->server, &r->sampling, &how, &plan, err);
+    int rc;
 
+    if (phase == TD_PHASE_TIMED && !r->load.until_time) {
+        how.most = r->load.requests - from * (int64_t)r->suite.n;
+        how.arrival = r->opt->rate > 0 ? &r->opt->load : NULL;
+    }
+    rc = td_suite_plan(&r->suite, &r->server, &r->sampling, &how, &plan, err);
     if (!rc)
         rc = td_recording_send_plan(r, &plan, progress, err);
+    td_plan_release(&plan);
+    return rc;
+}
+
+int td_recording_send_warmup(struct td_recording *r, struct td_error *err)
+{
+    const int64_t prompts = (int64_t)r->suite.n;
+    const struct td_suite_sending how = {.first_repeat = 1, .repeats = (int32_t)((r->opt->warmup + prompts - 1) / prompts),
+                                         .concurrency = (int32_t)r->opt->concurrency, .phase = TD_PHASE_WARMUP,
+                                         .most = r->opt->warmup};
+    struct td_plan plan = TD_PLAN_INIT;
+    int rc;
+
+    rc = td_suite_plan(&r->suite, &r->server, &r->sampling, &how, &plan, err);
+    if (!rc)
+        rc = td_recording_send_plan(r, &plan, "warming up", err);
     td_plan_release(&plan);
     return rc;
 }
@@ -140,7 +161,8 @@ int td_recording_send_some(struct td_recording *r, size_t n, int32_t tokens, int
 {
     struct td_prompt some[SOME];
     struct td_suite part = {.name = r->suite.name, .prompts = some};
-    struct td_suite_sending how = {repeat, 1, (int32_t)r->opt->concurrency, TD_PHASE_WARMUP};
+    const struct td_suite_sending how = {.first_repeat = repeat, .repeats = 1, .concurrency = (int32_t)r->opt->concurrency,
+                                         .phase = TD_PHASE_WARMUP};
     struct td_plan plan = TD_PLAN_INIT;
     int rc;
 
@@ -160,7 +182,7 @@ int td_recording_send_first(struct td_recording *r, enum td_phase phase, int32_t
 {
     struct td_prompt first = r->suite.prompts[0];
     struct td_suite one = {.name = r->suite.name, .prompts = &first, .n = 1};
-    struct td_suite_sending how = {0, 1, 1, phase};
+    const struct td_suite_sending how = {.repeats = 1, .concurrency = 1, .phase = phase};
     struct td_plan plan = TD_PLAN_INIT;
     int rc;
 

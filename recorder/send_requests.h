@@ -19,6 +19,9 @@ int td_recording_send_plan(struct td_recording *r, const struct td_plan *plan, c
 int td_recording_send_phase(struct td_recording *r, enum td_phase phase, int64_t from,
                             int64_t repeats, const char *progress, struct td_error *err);
 
+/* Send the requests of --warmup: the prompts in turn, answered in full, in the phase of the warm-up. */
+int td_recording_send_warmup(struct td_recording *r, struct td_error *err);
+
 /* Send the first n prompts once, their answers cut to `tokens`, as this repeat of the warm-up. */
 int td_recording_send_some(struct td_recording *r, size_t n, int32_t tokens, int32_t repeat,
                            struct td_error *err);

@@ -39,6 +39,7 @@ struct replay {
 void td_fixture_replay_result_release(struct td_fixture_replay_result *r)
 {
     td_op_replay_stats_release(&r->ops);
+    td_client_lag_release(&r->requests.lag);
     memset(r, 0, sizeof *r);
 }
 

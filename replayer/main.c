@@ -316,7 +316,7 @@ static int run_command_line(int argc, char **argv)
         {NULL, NULL},
     };
     bool references_only = false;
-    const char *shard = NULL, *timing = "asap", *guard = "on", *op_timing = "on",
+    const char *shard = NULL, *timing = NULL, *guard = "on", *op_timing = "on",
                *scores = "on", *reference = "auto", *time = "all", *cache_size = "4G", *kernels = NULL;
     const struct td_arg table[] = {
         {"out", 'o', TD_ARG_STR, &o.output, "DIR",

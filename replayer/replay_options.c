@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "wire/send_plan.h"
+
 int td_shard_parse(const char *text, struct td_shard *out, struct td_error *err)
 {
     char *slash = NULL, *end = NULL;
@@ -29,6 +31,9 @@ int td_timing_parse(const char *text, double *speed, struct td_error *err)
 {
     char *end;
 
+    *speed = TD_PLAN_AS_SENT;
+    if (!text)
+        return TD_OK;
     if (!strcmp(text, "recorded") || !strcmp(text, "asap")) {
         *speed = text[0] == 'r';
         return TD_OK;

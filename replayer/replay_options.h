@@ -25,7 +25,8 @@ struct td_replay_options {
     char *ops_variable;                  /* what it says (own_json.h); NULL: nothing */
     const char *provider;                /* NULL: detected; cpu without a build */
     const char *checkpoint;              /* where the checkpoint lies now, NULL: where the fixture says */
-    double speed;                        /* of requests: 1 recorded times, 0 as soon as possible, N times faster */
+    double speed;                        /* of requests: 1 recorded times, 0 as soon as possible, N times faster;
+                                            TD_PLAN_AS_SENT (wire/send_plan.h) */
     int64_t repeat;                      /* of requests: 0 as recorded */
     int64_t op_repeat, max_ops;          /* max_ops 0: no maximum */
     double time_s;                       /* for running and judging ops; 0: any */
@@ -52,7 +53,7 @@ struct td_replay_options {
 /* Read "2/8". TD_EINVAL. */
 int td_shard_parse(const char *text, struct td_shard *out, struct td_error *err);
 bool td_shard_has(const struct td_shard *s, int64_t number);
-/* Read "recorded", "asap", "x4", "x0.5" as 1, 0, 4, 0.5. TD_EINVAL. */
+/* Read "recorded", "asap", "x4", "x0.5" as 1, 0, 4, 0.5, NULL as TD_PLAN_AS_SENT. TD_EINVAL. */
 int td_timing_parse(const char *text, double *speed, struct td_error *err);
 /* Read "4G", "512M", "0" as bytes. TD_EINVAL. */
 int td_cache_size_parse(const char *text, int64_t *bytes, struct td_error *err);

@@ -138,6 +138,14 @@ static int32_t count_repeats(const struct td_exchange *xs, size_t n, enum td_pha
     return most;
 }
 
+/* When this request was meant to be sent; of one that waited for others, when it was. */
+static int64_t intended_ns(const struct td_exchange *x)
+{
+    const int64_t due = td_json_get_i64(x->extra, "due_ns", 0);
+
+    return due > 0 && x->t_sent_ns ? due : x->t_sent_ns;
+}
+
 /* How long the recorded repeats of this phase took together. When they start over, they do so that
  * much later. */
 static int64_t recorded_span_ns(const struct td_exchange *xs, size_t n, enum td_phase phase)
@@ -193,6 +201,7 @@ static int make_copies(const struct td_exchange *xs, size_t n, enum td_phase pha
             }
             x.repeat += (int32_t)(lap * have);
             x.stream += (uint32_t)(lap * (int64_t)n); /* the order of sending */
+            x.t_sent_ns = intended_ns(&x);
             x.t_sent_ns += x.t_sent_ns ? lap * span : 0;
             x.t_end_ns += lap * span;
             x.phase = TD_PHASE_TIMED;

@@ -19,7 +19,7 @@ struct td_request_plan_counts {
  *   xs       : [n], any order, borrowed
  *   manifest : of the recording; its "redaction" names what the bodies no longer hold
  *   repeat   : repetitions to send; 0: as many as recorded; more than recorded: the recorded ones start over
- *   speed    : 0 as soon as possible, 1 at the recorded times, N times faster
+ *   speed    : 0 as soon as possible, 1 at the recorded times, N times faster; TD_PLAN_AS_SENT
  *   plan     : the requests are appended       counts : filled; zeroed by the caller
  * TD_EINVAL (too many repetitions), TD_ENOMEM, TD_ELIMIT. */
 int td_request_plan_make(const struct td_exchange *xs, size_t n, const cJSON *manifest,

@@ -70,6 +70,7 @@ static int collect_exchange(void *arg, struct td_exchange *x, struct td_error *e
         return td_scores_add(&c->scores, x, err);
     if (x->error_kind)
         handle_failure(c, x);
+    td_client_lag_add(&c->stats->lag, x);
     if (x->phase != TD_PHASE_WARMUP)
         *(x->error_kind ? &c->stats->failed : &c->stats->answered) += 1;
     if (!x->error_kind && c->sample && !c->sample->request) {
@@ -235,7 +236,7 @@ static void write_request_facts(struct td_fixture *fx, struct td_writer *w,
     td_writer_fact_str(w, "replay", "server", server->url);
     if (opt->served_as)
         write_model_facts(fx, w, server);
-    td_writer_fact_num(w, "replay", "timing", opt->speed);
+    td_writer_fact_num(w, "replay", "timing", opt->speed >= 0 ? opt->speed : st->lag.lag_ns.seen > 0);
     if (st->plan.planned)
         td_writer_fact_num(w, "replay", "requests", (double)st->plan.planned);
     td_writer_fact_num(w, "replay", "lag_max_ms", st->lag_max_ms);

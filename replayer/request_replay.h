@@ -5,6 +5,7 @@
 
 #include "replayer/replay_options.h"
 #include "replayer/request_plan.h"
+#include "wire/client_lag.h"
 #include "wire/extras.h"
 #include "wire/fill_ids.h"
 #include "wire/scores.h"
@@ -21,6 +22,7 @@ struct td_request_replay_stats {
     bool no_files;              /* it is this machine that has no open files left (ulimit -n), not the server */
     uint32_t next_stream;
     double lag_max_ms, lag_mean_ms, seconds;
+    struct td_client_lag lag;   /* of requests that were meant to be sent at a time; the caller releases it */
 };
 
 /* Probe the server at `url` until its model is loaded. Errors as of td_api_probe(). */

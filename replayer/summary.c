@@ -16,7 +16,7 @@ enum { CLEAN_MAX = 1 << 14 }; /* a name or reason as one line: one byte becomes 
 static void print_requests(const struct td_fixture_replay_result *r)
 {
     const struct td_request_replay_stats *q = &r->requests;
-
+    struct td_client_lag lag = q->lag; /* the same samples, which are sorted */
     struct td_buf server = TD_BUF_INIT(CLEAN_MAX);
 
     td_clean_line(r->server, sizeof r->server, &server);
@@ -27,8 +27,7 @@ static void print_requests(const struct td_fixture_replay_result *r)
     if (q->scored + q->not_scored)
         printf("  %lld of %lld recorded answers scored token by token\n", (long long)q->scored,
                (long long)(q->scored + q->not_scored));
-    if (q->lag_max_ms > 0)
-        printf("  sent late by %.2f ms on average, %.2f ms at most\n", q->lag_mean_ms, q->lag_max_ms);
+    td_client_lag_print(&lag, "  ", stdout);
     if (q->plan.skipped)
         printf("  %lld could not be sent again (redacted, without token ids)\n", (long long)q->plan.skipped);
     if (q->plan.by_token_ids)

@@ -33,6 +33,7 @@ struct stream {
     enum body_mode mode;
     struct td_answer answer;
     int64_t t_now, t_sent, t_first, t_last;
+    int64_t t_open;            /* of the open note: the request began here */
 };
 
 /* 64 streams: numbers that follow one another, as a recording gives them, take little memory for ever. */
@@ -332,6 +333,7 @@ static cJSON *make_extra(const struct stream *s, bool ok)
         cJSON_AddItemToObject(extra, "role", cJSON_Duplicate(role, true));
     if (due)
         cJSON_AddItemToObject(extra, "due_ns", cJSON_Duplicate(due, true));
+    add_extra_i64(extra, "start_ns", due ? s->t_open : 0);
     if (uncompressed)
         cJSON_AddItemToObject(extra, "uncompressed", cJSON_Duplicate(uncompressed, true));
     add_extra_i64(extra, "other_choices", a->other_choices);
@@ -451,6 +453,7 @@ static int feed_note(struct td_deriver *d, struct stream *s, const struct td_wir
 
     if (td_json_get(note, "open") && !s->open) {
         s->open = note;
+        s->t_open = rec->t_ns;
     } else if (td_json_get(note, "close")) {
         s->close = note;
         return finish_stream(d, s, err);

@@ -106,6 +106,8 @@ static int add_recorded(struct td_plan *p, const struct td_exchange *x, const st
     td_jw_value(&w, NULL, x->request);
     it.body = body.data;
     it.body_len = body.len;
+    if (speed < 0)
+        speed = td_json_get_i64(x->extra, "due_ns", 0) > 0;
     if (speed > 0 && x->t_sent_ns)
         it.at_ns = (int64_t)((double)(x->t_sent_ns - t0) / speed);
     rc = body.failed ? td_fail(err, TD_ELIMIT, "the request of stream %u is longer than 256 MiB", x->stream)

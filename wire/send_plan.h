@@ -21,6 +21,7 @@ struct td_plan_item {
 };
 struct td_plan { struct td_plan_item *items; size_t n, cap; };
 #define TD_PLAN_INIT {NULL, 0, 0}
+#define TD_PLAN_AS_SENT (-1)
 
 /* Append a request; strings and body are copied. TD_ENOMEM, TD_ELIMIT. */
 int td_plan_add(struct td_plan *p, const struct td_plan_item *item, struct td_error *err);
@@ -30,7 +31,8 @@ int64_t td_plan_next_group(const struct td_plan *p);   /* largest group + 1 */
  * ones; without these, exchanges whose times overlapped and that asked for the same concurrency.
  *   xs      : [n], any order, borrowed; bodies are written from `request`
  *   phases  : bit mask of 1 << enum td_phase
- *   speed   : 0 as soon as possible, 1 at the recorded times, N times faster
+ *   speed   : 0 as soon as possible, 1 at the recorded times, N times faster; TD_PLAN_AS_SENT: at the intended times what
+ *             had one, the rest as soon as possible
  *   skipped : exchanges without a JSON request */
 int td_plan_from_exchanges(const struct td_exchange *xs, size_t n, unsigned phases, double speed, struct td_plan *p,
                            size_t *skipped, struct td_error *err);

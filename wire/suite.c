@@ -246,15 +246,16 @@ struct planning {
     const struct td_sampling *sampling;
     const struct td_suite_sending *how;
     struct td_plan *plan;
+    size_t full;              /* the plan's length when `most` are planned */
 };
 
 static int plan_prompt(const struct planning *g, const struct td_prompt *p, int32_t repeat, int32_t concurrency, int64_t group,
-                       struct td_error *err)
+                       int64_t at_ns, struct td_error *err)
 {
     struct td_buf body = TD_BUF_INIT((size_t)64 << 20);
     const char *path = NULL;
     struct td_plan_item it = {.prompt_id = p->id, .category = p->category, .method = NULL, .repeat = repeat,
-                              .concurrency = concurrency, .phase = g->how->phase, .group = group, .at_ns = -1};
+                              .concurrency = concurrency, .phase = g->how->phase, .group = group, .at_ns = at_ns};
     int rc = td_api_write_body(g->server, p, g->sampling, &body, &path, err);
 
     if (!rc) {
@@ -280,7 +281,7 @@ static int plan_level(const struct planning *g, int32_t repeat, int32_t level, b
     size_t i;
     int rc = TD_OK;
 
-    for (i = 0; i < g->suite->n && !rc; i++) {
+    for (i = 0; i < g->suite->n && g->plan->n < g->full && !rc; i++) {
         const struct td_prompt *p = &g->suite->prompts[i];
 
         if (!all && p->concurrency != level)
@@ -290,7 +291,7 @@ static int plan_level(const struct planning *g, int32_t repeat, int32_t level, b
             group++;
         }
         in_group++;
-        rc = plan_prompt(g, p, repeat, level, group, err);
+        rc = plan_prompt(g, p, repeat, level, group, -1, err);
     }
     return rc;
 }
@@ -305,14 +306,34 @@ static bool level_seen(const struct td_suite *s, size_t i)
     return false;
 }
 
+/* Plan prompts one after the other, each at its time. */
+static int plan_arrivals(const struct planning *g, struct td_error *err)
+{
+    const struct td_suite_sending *how = g->how;
+    const int64_t group = td_plan_next_group(g->plan), all = how->repeats * (int64_t)g->suite->n;
+    struct td_arrival_times times;
+    int64_t i;
+    int rc = TD_OK;
+
+    td_arrival_begin(&times, how->arrival);
+    for (i = 0; i < all && g->plan->n < g->full && !rc; i++) {
+        const int64_t at = td_arrival_next(&times), n = (int64_t)g->suite->n;
+
+        rc = plan_prompt(g, &g->suite->prompts[i % n], how->first_repeat + (int32_t)(i / n), 0, group, at, err);
+    }
+    return rc;
+}
+
 int td_suite_plan(const struct td_suite *suite, const struct td_api_server *server, const struct td_sampling *sampling,
                   const struct td_suite_sending *how, struct td_plan *plan, struct td_error *err)
 {
-    struct planning g = {suite, server, sampling, how, plan};
+    struct planning g = {suite, server, sampling, how, plan, how->most > 0 ? plan->n + (size_t)how->most : SIZE_MAX};
     int32_t r;
     size_t i;
     int rc = TD_OK;
 
+    if (how->arrival)
+        return plan_arrivals(&g, err);
     for (r = how->first_repeat; r < how->first_repeat + how->repeats && !rc; r++) {
         if (how->concurrency > 0)
             rc = plan_level(&g, r, how->concurrency, true, err);

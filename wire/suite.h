@@ -9,6 +9,7 @@
 
 #include "common/hash.h"
 #include "wire/api_body.h"
+#include "wire/arrival.h"
 #include "wire/send_plan.h"
 
 #define TD_SUITE_MAX_PROMPTS 100000
@@ -31,10 +32,13 @@ struct td_suite_sending {
     int32_t first_repeat, repeats;
     int32_t concurrency;      /* 0: that of the suite */
     enum td_phase phase;
+    int64_t most;             /* requests; 0: all of these repeats */
+    const struct td_arrival *arrival; /* each has a time of its own, and all are one group; NULL: groups follow one another */
 };
 /* Append the requests of `repeats` repetitions of the suite. A group is up to N prompts that ask
  * for concurrency N, in the suite's order; groups of another N follow, in the order in which the
- * levels first appear. */
+ * levels first appear. With `arrival` prompts follow one another in the suite's order, and have
+ * concurrency 0. */
 int td_suite_plan(const struct td_suite *suite, const struct td_api_server *server, const struct td_sampling *sampling,
                   const struct td_suite_sending *how, struct td_plan *plan, struct td_error *err);
 

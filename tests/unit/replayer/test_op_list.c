@@ -12,6 +12,7 @@
 
 #include "replayer/op_list.h"
 #include "replayer/op_order.h"
+#include "wire/send_plan.h"
 
 static char kind[] = "gptq_gemm";
 
@@ -303,6 +304,7 @@ static void timing_words(void **state)
     assert_true(!td_timing_parse("recorded", &v, NULL) && v == 1);
     assert_true(!td_timing_parse("asap", &v, NULL) && v == 0);
     assert_true(!td_timing_parse("x2.5", &v, NULL) && v == 2.5);
+    assert_true(!td_timing_parse(NULL, &v, NULL) && v == TD_PLAN_AS_SENT);
     for (i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_int_equal(td_timing_parse(bad[i], &v, NULL), TD_EINVAL);
 }

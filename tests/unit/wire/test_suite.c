@@ -104,7 +104,7 @@ static void plan_groups_by_concurrency(void **state)
         {"a", 3, 1, 2}, {"c", 3, 1, 2}, {"d", 4, 1, 2}, {"b", 5, 1, 1},
         {"a", 6, 0, 3}, {"b", 6, 0, 3}, {"c", 6, 0, 3}, {"d", 7, 0, 3}};
     struct td_api_server server = {.kind = TD_API_VLLM, .model = "m"};
-    struct td_suite_sending two = {0, 2, 0, TD_PHASE_TIMED}, three = {0, 1, 3, TD_PHASE_TAPPED};
+    struct td_suite_sending two = {.repeats = 2, .phase = TD_PHASE_TIMED}, three = {.repeats = 1, .concurrency = 3, .phase = TD_PHASE_TAPPED};
     struct td_plan plan = TD_PLAN_INIT;
     struct td_error err = {0};
     struct td_suite s;
