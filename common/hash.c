@@ -20,6 +20,35 @@ uint64_t td_hash64(const void *data, size_t n)
     return XXH3_64bits(data, n);
 }
 
+/* libxxhash's own state under our name. */
+int td_hash_pieces_add(struct td_hash_pieces **s, const void *data, size_t n)
+{
+    XXH3_state_t *state = (XXH3_state_t *)*s;
+
+    if (!state) {
+        state = XXH3_createState();
+        if (!state)
+            return TD_ENOMEM;
+        XXH3_128bits_reset(state);
+        *s = (struct td_hash_pieces *)state;
+    }
+    XXH3_128bits_update(state, data, n);
+    return TD_OK;
+}
+
+struct td_hash td_hash_pieces_end(struct td_hash_pieces **s)
+{
+    XXH3_state_t *state = (XXH3_state_t *)*s;
+    XXH128_hash_t h;
+
+    if (!state)
+        return td_hash_bytes("", 0);
+    h = XXH3_128bits_digest(state);
+    XXH3_freeState(state);
+    *s = NULL;
+    return (struct td_hash){h.high64, h.low64};
+}
+
 bool td_hash_eq(struct td_hash a, struct td_hash b)
 {
     return a.hi == b.hi && a.lo == b.lo;

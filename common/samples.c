@@ -2,10 +2,10 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "common/samples.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #include "common/array.h"
+#include "common/quantile.h"
 
 /* A number below n, another one for each i. */
 static size_t pick(int64_t i, int64_t n)
@@ -31,22 +31,10 @@ void td_samples_add(struct td_samples *s, double v)
     s->n += s->n < TD_SAMPLES_MAX;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return x < y ? -1 : x > y;
-}
-
 double td_samples_quantile(struct td_samples *s, double q)
 {
-    const double at = s->n ? q * (double)(s->n - 1) : 0;
-    const size_t i = (size_t)at;
-
-    if (!s->n)
-        return NAN;
-    qsort(s->v, s->n, sizeof *s->v, by_value);
-    return i + 1 < s->n ? s->v[i] + (at - (double)i) * (s->v[i + 1] - s->v[i]) : s->v[i];
+    td_stat_sort(s->v, s->n);
+    return td_stat_quantile_sorted(s->v, s->n, q);
 }
 
 void td_samples_release(struct td_samples *s)

@@ -1,4 +1,4 @@
-/* stats.c - quantiles, Hodges-Lehmann intervals, shares and their bounds.
+/* stats.c - Hodges-Lehmann intervals, shares and their bounds.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "differ/stats.h"
 
@@ -10,51 +10,15 @@
 
 #define EXACT_MAX 60 /* signed-rank distribution by counting up to here */
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 static double *sorted_copy(const double *x, size_t n)
 {
     double *s = malloc((n ? n : 1) * sizeof *s);
 
     if (s && n) {
         memcpy(s, x, n * sizeof *s);
-        qsort(s, n, sizeof *s, by_value);
+        td_stat_sort(s, n);
     }
     return s;
-}
-
-static double quantile_sorted(const double *s, size_t n, double q)
-{
-    double at = q * (double)(n - 1);
-    size_t i = (size_t)at;
-
-    if (i + 1 >= n)
-        return s[n - 1];
-    return s[i] + (at - (double)i) * (s[i + 1] - s[i]);
-}
-
-double td_stat_quantile(const double *x, size_t n, double q)
-{
-    double *s, v;
-
-    if (n == 0)
-        return NAN;
-    s = sorted_copy(x, n);
-    if (!s)
-        return NAN;
-    v = quantile_sorted(s, n, q);
-    free(s);
-    return v;
-}
-
-double td_stat_median(const double *x, size_t n)
-{
-    return td_stat_quantile(x, n, 0.5);
 }
 
 /* ---- Hodges-Lehmann -------------------------------------------------------------------------- */

@@ -10,10 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Quantile by linear interpolation between order statistics (Hyndman and Fan's type 7, as
- * numpy). NaN when n is 0. */
-double td_stat_quantile(const double *x, size_t n, double q);
-double td_stat_median(const double *x, size_t n);
+#include "common/quantile.h"
 
 struct td_interval {
     double est, lo, hi; /* NaN when n is 0; lo -Inf and hi Inf when n values are too few for the

@@ -53,9 +53,25 @@ static void test_spelling(void **state)
     assert_int_equal(td_hash_parse("000000000000000000000000000000000", &again), TD_EINVAL);
 }
 
+static void test_pieces(void **state)
+{
+    static const char text[] = "the same bytes, whatever the pieces";
+    struct td_hash_pieces *p = NULL;
+    size_t i, step;
+
+    (void)state;
+    assert_true(td_hash_eq(td_hash_pieces_end(&p), td_hash_bytes("", 0)));
+    for (step = 1; step < sizeof text; step += 4) {
+        for (i = 0; i < sizeof text; i += step)
+            assert_int_equal(td_hash_pieces_add(&p, text + i, step < sizeof text - i ? step : sizeof text - i), TD_OK);
+        assert_true(td_hash_eq(td_hash_pieces_end(&p), td_hash_bytes(text, sizeof text)));
+        assert_null(p);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_values), cmocka_unit_test(test_spelling)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_values), cmocka_unit_test(test_spelling), cmocka_unit_test(test_pieces)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
