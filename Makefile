@@ -56,7 +56,7 @@ TD_LDFLAGS := -pthread -Wl,--as-needed $(if $(SAN),-fsanitize=$(SAN))
 LDLIBS   := -lcurl -lzstd -lcjson -lxxhash -llz4 $(if $(HAVE_PCAP),-lpcap) $(if $(HAVE_ZLIB),-lz) $(if $(HAVE_BROTLI),-lbrotlidec) -lm -ldl
 
 # ---- what is built from what: a folder is a library or a program; adding a file to a folder is enough --------------
-LIB_DIRS  := common report format wire wire/capture model model/identify
+LIB_DIRS  := common report format wire wire/capture metrics model model/identify
 PROGRAMS  := tapedeck record replay replay-child differ gate fixture demo-server
 SRC_tapedeck    := $(wildcard driver/*.c)
 SRC_record      := $(wildcard recorder/*.c recorder/tap_client/*.c)

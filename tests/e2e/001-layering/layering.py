@@ -15,6 +15,7 @@ common/desc:
 format: common common/desc
 wire: common format
 wire/capture: common format wire
+metrics: common format wire
 model: common
 model/identify: common common/desc format model
 kernels:
@@ -42,8 +43,8 @@ recorder/tap_client: common common/desc format model model/identify recorder/tap
 recorder: common format wire wire/capture model kernels/adapters recorder/tap_client
 replayer: common common/desc format wire model kernels kernels/adapters kernels/gpucode kernels/ops kernels/providers kernels/reference
 report: common
-differ: common common/desc report format wire
-fixture: common common/desc format report wire
+differ: common common/desc report format wire metrics
+fixture: common common/desc format report wire metrics
 gate: common format report
 demo/server: common model kernels/abi
 driver: common
