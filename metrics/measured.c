@@ -52,17 +52,6 @@ static bool ends_with(const char *s, const char *end)
     return n >= k && !strcmp(s + n - k, end);
 }
 
-static int keep_text(struct td_measured *to, const struct td_exchange *x)
-{
-    to->text = malloc(x->text_len + 1);
-    if (!to->text)
-        return TD_ENOMEM;
-    if (x->text_len)
-        memcpy(to->text, x->text, x->text_len);
-    to->text_len = x->text_len;
-    return TD_OK;
-}
-
 int td_measured_add_exchange(struct td_measured_set *m, const struct td_exchange *x, struct td_error *err)
 {
     struct td_measured *to;
@@ -84,7 +73,7 @@ int td_measured_add_exchange(struct td_measured_set *m, const struct td_exchange
     to->prompt_id = td_strdup(x->prompt_id ? x->prompt_id : "");
     to->category = td_strdup(x->category ? x->category : "");
     to->error = x->error ? td_strdup(x->error) : NULL;
-    if (!to->prompt_id || !to->category || (x->error && !to->error) || (m->keep_texts && keep_text(to, x)))
+    if (!to->prompt_id || !to->category || (x->error && !to->error))
         return no_memory(err);
     return td_measured_needs_wire(m->dialect) ? TD_OK : finish(to, td_measure_exchange(x, to), err);
 }
@@ -103,11 +92,25 @@ static void sort(struct td_measured_set *m)
     m->sorted = true;
 }
 
+static int keep_text(struct td_measured *to, const struct td_buf *text)
+{
+    to->text = malloc(text->len + 1);
+    if (!to->text)
+        return TD_ENOMEM;
+    memcpy(to->text, td_buf_str(text), text->len);
+    to->text_len = text->len;
+    return TD_OK;
+}
+
 /* Its last record was read. */
 static int close_stream(struct td_measured_set *m, struct td_measured *x, struct td_error *err)
 {
-    const int rc = finish(x, td_measure_messages(m->dialect, td_messages_get(x->arriving), x), err);
+    const struct td_messages *of = td_messages_get(x->arriving);
+    int rc = td_measure_messages(m->dialect, of, x);
 
+    if (!rc && m->keep_texts)
+        rc = keep_text(x, &of->text);
+    rc = finish(x, rc, err);
     td_messages_free(x->arriving);
     x->arriving = NULL;
     return rc;

@@ -27,7 +27,7 @@ struct td_measured {
     int64_t t_from_ns, t_to_ns; /* in these terms: from here to there it counts for throughput */
     double span[TD_N_TERMS];    /* of the gaps their mean */
     double *gap; size_t n_gaps; /* s; owned */
-    char *text; size_t text_len; /* of the answer, where keep_texts asks; owned */
+    char *text; size_t text_len; /* of the answer, without reasoning: where keep_texts asks, in terms that need the wire; owned */
     struct td_messages_reader *arriving; /* while its records are read */
     bool seen_on_wire;
 };

@@ -35,15 +35,20 @@ static bool has_choices(const char *data, size_t n)
 static void add_message(struct td_messages_reader *r, const char *data, size_t n, bool streamed)
 {
     const size_t tokens = r->answer.n_tokens, text = r->answer.text.len;
-    const int64_t other = r->answer.reasoning_bytes + r->answer.tool_calls;
+    const int64_t reasoning = r->answer.reasoning_bytes, tools = r->answer.tool_calls;
     struct td_message a = {.t_ns = r->t_now};
+    size_t from;
 
     td_answer_read(&r->answer, data, n, r->t_now, streamed);
     if (r->answer.end_mark)
         return;
+    /* the deriver puts reasoning in front of the text of a message */
+    from = text + (size_t)(r->answer.reasoning_bytes - reasoning);
     a.tokens = (int32_t)(r->answer.n_tokens - tokens);
-    a.holds |= r->answer.text.len > text ? TD_MESSAGE_TEXT : 0u;
-    a.holds |= r->answer.reasoning_bytes + r->answer.tool_calls > other ? TD_MESSAGE_OTHER : 0u;
+    a.holds |= r->answer.text.len > from ? TD_MESSAGE_TEXT : 0u;
+    a.holds |= r->answer.reasoning_bytes > reasoning || r->answer.tool_calls > tools ? TD_MESSAGE_OTHER : 0u;
+    if (r->answer.text.len > from)
+        td_buf_add(&r->got.text, td_buf_str(&r->answer.text) + from, r->answer.text.len - from);
     a.holds |= a.tokens || a.holds || has_choices(data, n) ? TD_MESSAGE_CHOICE : 0u;
     if (td_array_grow(&r->got.v, r->got.n, &r->got.cap, sizeof a, TD_ANSWER_MAX_TOKENS))
         r->no_memory = true;
@@ -82,6 +87,7 @@ struct td_messages_reader *td_messages_new(void)
     td_http_init(&r->http, false, on_body, r);
     td_sse_init(&r->sse, on_event, r);
     td_buf_init(&r->body, (size_t)TD_HTTP_MAX_WHOLE);
+    td_buf_init(&r->got.text, TD_ANSWER_MAX_TEXT);
     td_answer_init(&r->answer);
     return r;
 }
@@ -93,6 +99,7 @@ void td_messages_free(struct td_messages_reader *r)
     td_http_release(&r->http);
     td_sse_release(&r->sse);
     td_buf_release(&r->body);
+    td_buf_release(&r->got.text);
     td_answer_release(&r->answer);
     free(r->got.v);
     free(r);

@@ -7,6 +7,7 @@
 #ifndef TD_METRICS_MESSAGES_H
 #define TD_METRICS_MESSAGES_H
 
+#include "common/buf.h"
 #include "format/records.h"
 
 /* What a message holds. */
@@ -23,6 +24,7 @@ struct td_messages {
     int64_t t_written_ns;  /* first bytes of the request written; 0: none were */
     bool streamed;
     struct td_message *v; size_t n, cap;
+    struct td_buf text;    /* of the answer, without its reasoning */
 };
 
 struct td_messages_reader;

@@ -62,33 +62,51 @@ static struct td_wire wire_of(const struct record *r, uint32_t stream)
     return (struct td_wire){.t_ns = r->ms * MS, .stream = stream, .dir = r->dir, .data = (const uint8_t *)r->data, .len = strlen(r->data)};
 }
 
-/* The set of these exchanges: derived as the recorder derives, then the wire read again. */
-static struct td_measured_set measure(enum td_dialect d)
+/* Reasoning comes first. */
+static const struct record THINKS[] = {
+    {1000, TD_WIRE_NOTE, "{\"open\":{\"prompt_id\":\"d\",\"category\":\"short\",\"concurrency\":1,\"path\":\"/v1/chat/completions\"}}"},
+    {1000, TD_WIRE_SENT, "POST /v1/chat/completions HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}"},
+    {1100, TD_WIRE_RECEIVED, HEAD DELTA("{\"reasoning\":\"Hm\"}")},
+    {1200, TD_WIRE_RECEIVED, DELTA("{\"content\":\"He\"}")},
+    {1300, TD_WIRE_RECEIVED, DELTA("{\"content\":\"y\"}") "data: [DONE]\n\n"},
+    {1300, TD_WIRE_NOTE, "{\"close\":{\"ok\":true}}"},
+};
+
+struct records { const struct record *r; size_t n; };
+#define RECORDS(array) {array, sizeof(array) / sizeof *(array)}
+
+/* The set of n exchanges: derived as the recorder derives, then the wire read again. */
+static struct td_measured_set measure_these(enum td_dialect d, bool texts, const struct records *of, uint32_t n)
 {
-    static const struct { const struct record *r; size_t n; } ALL[] = {
-        {CHAT, sizeof CHAT / sizeof *CHAT}, {ONE, sizeof ONE / sizeof *ONE}, {FAILED, sizeof FAILED / sizeof *FAILED}};
-    struct td_measured_set set = {.dialect = d};
+    struct td_measured_set set = {.dialect = d, .keep_texts = texts};
     struct td_deriver *deriver = td_deriver_new(keep, &set);
     struct td_error err = {0};
     uint32_t s;
     size_t i;
 
-    for (s = 0; s < 3; s++)
-        for (i = 0; i < ALL[s].n; i++) {
-            const struct td_wire w = wire_of(&ALL[s].r[i], s + 5);
+    for (s = 0; s < n; s++)
+        for (i = 0; i < of[s].n; i++) {
+            const struct td_wire w = wire_of(&of[s].r[i], s + 5);
 
             assert_int_equal(td_deriver_feed(deriver, &w, &err), TD_OK);
         }
     td_deriver_free(deriver);
-    assert_int_equal(set.n, 3);
-    for (s = 0; td_measured_needs_wire(d) && s < 3; s++)
-        for (i = 0; i < ALL[s].n; i++) {
-            const struct td_wire w = wire_of(&ALL[s].r[i], s + 5);
+    assert_int_equal(set.n, n);
+    for (s = 0; td_measured_needs_wire(d) && s < n; s++)
+        for (i = 0; i < of[s].n; i++) {
+            const struct td_wire w = wire_of(&of[s].r[i], s + 5);
 
             assert_int_equal(td_measured_add_wire(&set, &w, &err), TD_OK);
         }
     assert_int_equal(td_measured_end(&set, &err), TD_OK);
     return set;
+}
+
+static struct td_measured_set measure(enum td_dialect d)
+{
+    static const struct records ALL[] = {RECORDS(CHAT), RECORDS(ONE), RECORDS(FAILED)};
+
+    return measure_these(d, false, ALL, 3);
 }
 
 /* Milliseconds; -1: none. */
@@ -186,6 +204,26 @@ static void test_inference_perf(void **state)
     check_span(&set.x[1], TD_TERM_TTFT, -1);         /* one token is no stream there */
     check_span(&set.x[1], TD_TERM_NTPOT, 110); /* 2110 - 2000, by one token */
     td_measured_release(&set);
+}
+
+/* inference-perf counts the answer's text only; vLLM keeps only that. */
+static void test_reasoning(void **state)
+{
+    static const struct { enum td_dialect d; double ttft; } CASES[] = {{TD_DIALECT_TAPEDECK, 100}, {TD_DIALECT_VLLM, 100},
+                                                                        {TD_DIALECT_GUIDELLM, 100}, {TD_DIALECT_AIPERF, 100},
+                                                                        {TD_DIALECT_INFERENCE_PERF, 200}};
+    static const struct records OF[] = {RECORDS(THINKS)};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct td_measured_set set = measure_these(CASES[i].d, CASES[i].d == TD_DIALECT_VLLM, OF, 1);
+
+        check_span(&set.x[0], TD_TERM_TTFT, CASES[i].ttft);
+        if (CASES[i].d == TD_DIALECT_VLLM)
+            assert_memory_equal(set.x[0].text, "Hey", set.x[0].text_len);
+        td_measured_release(&set);
+    }
 }
 
 static void test_figures(void **state)
@@ -289,7 +327,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tapedeck), cmocka_unit_test(test_vllm),           cmocka_unit_test(test_guidellm),
-        cmocka_unit_test(test_aiperf),   cmocka_unit_test(test_inference_perf), cmocka_unit_test(test_figures),
+        cmocka_unit_test(test_aiperf),   cmocka_unit_test(test_inference_perf), cmocka_unit_test(test_reasoning),
+        cmocka_unit_test(test_figures),
         cmocka_unit_test(test_goodput_without_a_value), cmocka_unit_test(test_goodput_is_refused), cmocka_unit_test(test_spread)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
