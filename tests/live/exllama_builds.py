@@ -1,33 +1,51 @@
 #!/usr/bin/env python3
 """exllama_builds.py CSRC OUT [ARCH] - builds of vLLM's 4-bit exllama kernel, one edit each, as nvcc makes them.
 
-CSRC is the folder csrc/libtorch_stable/quantization/gptq of vLLM 0.26's source distribution (PyPI,
-`pip download --no-binary vllm --no-deps vllm==0.26.0`). Writes OUT/NAME.fatbin for ARCH (sm_90), which
-`gate --build` takes beside a recording of a vLLM with --linear-backend exllama. Only the source up
-to the kernel is used: what follows needs torch. Names that begin with honest_ are right builds; `itself`
-has no edit. Needs nvcc.
+CSRC is the folder csrc/libtorch_stable/quantization/gptq of vLLM 0.26's source distribution. `fetch` in its place has
+pip download that from its registry (38 MB), and nothing of it run. Writes OUT/NAME.fatbin for ARCH (sm_90), which
+`gate --build` takes beside a recording of a vLLM with --linear-backend exllama, and OUT/builds.txt: name, then the forms of
+model (vllm_gpu/builds.sh) in which it must be caught, `right` or `slow`. Only the source up to the kernel is used: what
+follows needs torch. Needs nvcc. 40 s on two cores.
 SPDX-License-Identifier: Apache-2.0
 """
 import os
 import subprocess
 import sys
+import tarfile
+import tempfile
 
 KERNEL = "gemm_half_q_half_gptq_4bit_kernel"
-# name: pairs of (text of the kernel, what stands in its place)
+FORMS = "plain fine act g32 zeros"
+GROUP = "    if (k == nextgroup) {\n      group++;\n      nextgroup += groupsize;\n      b_gptq_qzeros_.item4(zeros, group, n);\n      b_gptq_scales_.item4_f(scales, group, n);"
+# name: where it must be caught, and pairs of (text of the kernel, what stands in its place)
 EDITS = {
-    "itself": [],
-    "column_4th": [("__float2half_rn(block_c[m][3])", "__float2half_rn(block_c[m][3] * 1.001f)")],
-    "all_01pct": [("__float2half_rn(block_c[m][", "__float2half_rn(1.001f * block_c[m][")],
-    "scales_bf16": [("b_gptq_scales_.item4_f(scales, group, n);",
+    "itself": ("right", []),
+    "column_4th": (FORMS, [("__float2half_rn(block_c[m][3])", "__float2half_rn(block_c[m][3] * 1.001f)")]),
+    "all_01pct": (FORMS, [("__float2half_rn(block_c[m][", "__float2half_rn(1.001f * block_c[m][")]),
+    # scales of the form plain have 5 significant bits
+    "scales_bf16": ("fine act g32 zeros", [("b_gptq_scales_.item4_f(scales, group, n);",
                      "b_gptq_scales_.item4_f(scales, group, n);"
-                     "for (int s = 0; s < 4; s++) scales[s] = __bfloat162float(__float2bfloat16(scales[s]));")],
-    "k_slice": [("  int end_k = min(", "  if (blockIdx.z == 2) return;\n  int end_k = min(")],
-    "lost_update": [("    atomicAdd(out, result01);", "    if (n % 64 == 8) *out = __hadd2(*out, result01); else atomicAdd(out, result01);")],
-    "wrong_row": [("c_.item_ptr(offset_m + m, n)", "c_.item_ptr(offset_m + (m_count > 1 && m == m_count - 1 ? m - 1 : m), n)")],
-    "tail": [("if (n >= size_n) return;", "if (n >= size_n - 128) return;")],
-    "no_barrier": [("  __syncthreads();\n", "")],
+                     "for (int s = 0; s < 4; s++) scales[s] = __bfloat162float(__float2bfloat16(scales[s]));")]),
+    "k_slice": (FORMS, [("  int end_k = min(", "  if (blockIdx.z == 2) return;\n  int end_k = min(")]),
+    "lost_update": (FORMS, [("    atomicAdd(out, result01);", "    if (n % 64 == 8) *out = __hadd2(*out, result01); else atomicAdd(out, result01);")]),
+    "wrong_row": (FORMS, [("c_.item_ptr(offset_m + m, n)", "c_.item_ptr(offset_m + (m_count > 1 && m == m_count - 1 ? m - 1 : m), n)")]),
+    "tail": (FORMS, [("if (n >= size_n) return;", "if (n >= size_n - 128) return;")]),
+    "perm_ignored": ("act", [("if (b_q_perm)", "if (false)")]),
+    # a block works on 128 rows of W: with groups of 128 it never changes the group
+    "scales_late": ("g32 zeros", [(GROUP, GROUP.replace("item4_f(scales, group,", "item4_f(scales, group - 1,"))]),
+    # zero points of the forms but zeros are all equal
+    "zeros_late": ("zeros", [(GROUP, GROUP.replace("item4(zeros, group,", "item4(zeros, group - 1,"))]),
+    "zeros_middle": ("zeros", [("b_gptq_qzeros_.item4(zeros, group, n);", "for (int s = 0; s < 4; s++) zeros[s] = 7;")]),
+    # no GPU has shown it yet
+    "no_barrier": ("-", [("  __syncthreads();\n", "")]),
+    "honest_reverse": ("right", [("blockIdx.z * BLOCK_KN_SIZE", "(gridDim.z - 1 - blockIdx.z) * BLOCK_KN_SIZE")]),
 }
 FLAGS = {"honest_nofma": ["-fmad=false"], "honest_o1": ["-Xptxas", "-O1"]}
+for percent in (2, 5, 10): # each thread waits for a share of what it has taken
+    EDITS[f"slow_{percent}"] = ("slow", [
+        ("  auto t = threadIdx.x;\n", "  const long long began = clock64();\n  auto t = threadIdx.x;\n"),
+        ("    atomicAdd(out + 1, result23);\n  }\n", "    atomicAdd(out + 1, result23);\n  }\n"
+         f"  const long long until = clock64() + (clock64() - began) * {percent} / 100;\n  while (clock64() < until);\n")])
 INSTANCE = ("template __global__ void " + KERNEL + "<true, %d>(const half*, const uint32_t*, const uint32_t*, "
             "const half*, half*, int, int, int, int, bool, const int*);\n")
 
@@ -50,21 +68,56 @@ def edited(kernel, pairs):
     return kernel
 
 
-def main():
-    if len(sys.argv) not in (3, 4):
-        sys.exit(__doc__)
-    csrc, out, arch = sys.argv[1], sys.argv[2], (sys.argv[3:] or ["sm_90"])[0]
+# A backend of builds that says the package's name: pip download asks one, and the package's own needs torch.
+BACKEND = """import os
+def get_requires_for_build_wheel(config_settings=None): return []
+def prepare_metadata_for_build_wheel(folder, config_settings=None):
+    name = "vllm-%s.dist-info" % os.environ["VLLM_VERSION"]
+    os.makedirs(os.path.join(folder, name))
+    with open(os.path.join(folder, name, "METADATA"), "w") as f:
+        f.write("Metadata-Version: 2.1\\nName: vllm\\nVersion: %s\\n" % os.environ["VLLM_VERSION"])
+    return name
+"""
+VERSION = "0.26.0"
+
+
+def fetch(folder):
+    """Download the source distribution, and return its CSRC."""
+    backend = os.path.join(folder, "backend", "setuptools")
+    os.makedirs(backend)
+    open(os.path.join(backend, "__init__.py"), "w").close()
+    with open(os.path.join(backend, "build_meta.py"), "w") as f:
+        f.write(BACKEND)
+    subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-cache-dir", "--no-deps", "--no-build-isolation", "--no-binary", "vllm",
+                    "vllm==" + VERSION, "-d", folder], check=True, env=os.environ | {"PYTHONPATH": os.path.dirname(backend), "VLLM_VERSION": VERSION})
+    csrc = f"vllm-{VERSION}/csrc/libtorch_stable/quantization/gptq"
+    with tarfile.open(os.path.join(folder, f"vllm-{VERSION}.tar.gz")) as tar:
+        tar.extractall(folder, members=[m for m in tar if m.isfile() and m.name.startswith(csrc)], filter="data")
+    return os.path.join(folder, csrc)
+
+
+def build(csrc, out, arch):
     head, kernel = source_of(csrc)
     instances = "".join(INSTANCE % m for m in range(1, 9)) + "}\n}\n"
     os.makedirs(out, exist_ok=True)
+    with open(os.path.join(out, "builds.txt"), "w") as f:
+        for name in [*EDITS, *FLAGS]:
+            f.write(f"{name} {EDITS[name][0] if name in EDITS else 'right'}\n")
     for name in [*EDITS, *FLAGS]:
         path = os.path.join(out, name + ".cu")
         with open(path, "w") as f:
-            f.write(head + edited(kernel, EDITS.get(name, [])) + instances)
+            f.write(head + edited(kernel, EDITS.get(name, ("", []))[1]) + instances)
         subprocess.run(["nvcc", "-std=c++17", "-arch=" + arch, "-fatbin", "-I", csrc, *FLAGS.get(name, []), path,
                         "-o", os.path.join(out, name + ".fatbin")], check=True)
         os.remove(path)
         print(name, flush=True)
+
+
+def main():
+    if len(sys.argv) not in (3, 4):
+        sys.exit(__doc__)
+    with tempfile.TemporaryDirectory() as folder:
+        build(fetch(folder) if sys.argv[1] == "fetch" else sys.argv[1], sys.argv[2], (sys.argv[3:] or ["sm_90"])[0])
 
 
 main()

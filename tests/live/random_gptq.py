@@ -14,7 +14,7 @@ are exact. What down_proj reads is S times larger, what it gives is the same; a 
 products in float16 before it multiplies by the scale overflows there, others do not.
 
 --bits 4|8, or 16: float16, not quantised. --awq: 4 bits, zero points that differ, in AWQ's packing.
---act-order: rows of a group lie in any order (desc_act). --bias: every linear layer but lm_head has
+--zeros: GPTQ with zero points that differ (sym false), which vLLM 0.26 does not serve (direct_gptq.py). --act-order: rows of a group lie in any order (desc_act). --bias: every linear layer but lm_head has
 one. --eight FORM: 8-bit weights whose activations are quantised too: tensor, block (FP8, a scale for
 the tensor, for blocks of 128), static (as tensor; the activations' scale is in the checkpoint), channel (FP8, compressed-tensors), int8, int8-azp (INT8,
 compressed-tensors; with zero points of activations). --fine: scales have all bits of float16, so that their product with a zero point is rounded.
@@ -62,7 +62,7 @@ def layer(rng, k, n, a, factor, g_idx):
     if a.bits == 16:
         return {"weight": (rng.standard_normal((n, k), dtype=np.float32) * factor / k ** 0.5).astype(np.float16)}
     groups, middle, spread = k // (a.group if a.group > 0 else k), 1 << (a.bits - 1), 2.6 if a.bits == 4 else 40.0
-    zeros = rng.integers(6, 11, (groups, n)) if a.awq else np.full((groups, n), middle)
+    zeros = rng.integers(6, 11, (groups, n)) if a.awq or a.zeros else np.full((groups, n), middle)
     q = np.clip(np.rint(rng.standard_normal((k, n), dtype=np.float32) * spread) + zeros[g_idx], 0, 2 * middle - 1)
     scales = coarse((0.75 + 0.5 * rng.random((groups, n), dtype=np.float32)) / (spread * k ** 0.5), a.fine) * np.float16(factor)
     if a.awq:
@@ -107,7 +107,7 @@ def quantization(a):
     if a.bits == 16:
         return {}
     method = {"quant_method": "awq", "zero_point": True, "version": "gemm"} if a.awq else \
-        {"quant_method": "gptq", "sym": True, "desc_act": a.act_order, "lm_head": False, "checkpoint_format": "gptq"}
+        {"quant_method": "gptq", "sym": not a.zeros, "desc_act": a.act_order, "lm_head": False, "checkpoint_format": "gptq"}
     return {"quantization_config": {"bits": a.bits, "group_size": a.group} | method}
 
 
@@ -180,13 +180,13 @@ def main():
     for name, value in (("bits", 4), ("group", 128), ("hidden", 1024), ("ffn", 2816), ("layers", 4), ("seed", 1), ("rescale", 1), ("experts", 0)):
         p.add_argument("--" + name, type=int, default=value)
     p.add_argument("--eight", choices=("tensor", "static", "block", "channel", "int8", "int8-azp"))
-    for name in ("bias", "awq", "act-order", "fine", "same-layers"):
+    for name in ("bias", "awq", "zeros", "act-order", "fine", "same-layers"):
         p.add_argument("--" + name, action="store_true")
     a = p.parse_args()
     if a.rescale not in [1 << i for i in range(11)]:
         p.error("--rescale: a power of two, at most 1024")
-    if a.bits not in (4, 8, 16) or (a.awq and (a.bits != 4 or a.act_order)) or (a.bits == 16 and a.act_order):
-        p.error("--bits: 4, 8 or 16; --awq: 4 bits; --act-order: of GPTQ alone")
+    if a.bits not in (4, 8, 16) or (a.awq and (a.bits != 4 or a.act_order)) or (a.zeros and (a.bits != 4 or a.awq)) or (a.bits == 16 and a.act_order):
+        p.error("--bits: 4, 8 or 16; --awq: 4 bits; --zeros: 4 bits of GPTQ; --act-order: of GPTQ alone")
     if a.experts and (a.bias or a.rescale != 1):
         p.error("--experts: without --bias and --rescale")
     os.makedirs(a.out, exist_ok=True)

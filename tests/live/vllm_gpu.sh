@@ -19,8 +19,14 @@
 #   marlin    after model: record and replay with Marlin's kernels
 #   overflow  a model of the same function whose numbers overflow float16 in exllama's kernel, not
 #             in Marlin's
-#   exllama-builds  after record: builds of vLLM's own 4-bit kernel with one edit each (BUILDS=OUT of
-#             exllama_builds.py): wrong ones must be caught, right ones pass
+#   exllama-builds  builds of vLLM's own 4-bit kernel with one edit each, beside recordings of five forms
+#             of model (plain, all bits in the scales, act-order, groups of 32, zero points that
+#             differ): wrong ones must be caught, right ones pass; a table at the end. BUILDS=OUT of
+#             exllama_builds.py, made where pip and nvcc are; FORMS=WORD as below; MAX_OPS=480, SLOW_OPS=96 ops of
+#             each; ten to fifteen minutes for all forms, two to four for one
+#   small-effect  after exllama-builds: a build that is 2 % slower, and an equal one, ROUNDS=10 times
+#             each: how often each is called slower, by the policy's defaults and by smaller effects.
+#             BENCH_SECONDS=480 at a time; run it again for more rounds
 #   graphs    after model: vLLM's default, CUDA graphs: record --graphs with exllama and Marlin,
 #             replay; and the report without --graphs
 #   twins     after model: vLLM's default, CUDA graphs seen by their twins, without --graphs:

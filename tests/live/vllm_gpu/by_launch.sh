@@ -49,24 +49,6 @@ stage_replay() {
     expect 0 exllama-cpu gate "$WORK/exllama" --provider cpu --lanes ops
 }
 
-# Builds of vLLM's own kernel with one edit each (exllama_builds.py OUT, BUILDS=OUT), beside the
-# recording. no_barrier need not show, and scales_bf16 only where scales have more than 8 bits (a model of --fine)
-stage_exllama-builds() {
-    local build name rc
-    need exllama/manifest.json record || return
-    for build in "${BUILDS:?a folder of exllama_builds.py}"/*.fatbin; do
-        name=$(basename "$build" .fatbin)
-        "$BIN/gate" "$WORK/exllama" --build "$build" --lanes ops --only gemm_half_q_half --time all >"$WORK/exllama-$name.txt" 2>&1
-        rc=$?
-        case $name in
-        itself | honest_*) [ $rc = 0 ] || wrong "exllama-$name: exit $rc, expected 0" ;;
-        no_barrier | scales_bf16) ;;
-        *) [ $rc = 1 ] || wrong "exllama-$name: exit $rc, expected 1" ;;
-        esac
-        say "exllama-$name: exit $rc  $(grep -E '^verdict:|^WHY' "$WORK/exllama-$name.txt" | tr '\n' ' ')"
-    done
-}
-
 # exllama's kernel adds halves in any order: an answer may equal none of the three recorded ones, and
 # text alone cannot tell why (3).
 stage_server() {

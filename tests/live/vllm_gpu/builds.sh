@@ -1,0 +1,84 @@
+# shellcheck shell=bash disable=SC2154
+# builds.sh - for vllm_gpu.sh: builds of vLLM's own 4-bit kernel with one edit each (exllama_builds.py), beside recordings of it.
+# SPDX-License-Identifier: Apache-2.0
+
+# Forms of model: name, options of random_gptq.py. vLLM 0.26 serves no GPTQ model whose zero points differ: there its
+# operator is called without a server (direct_gptq.py).
+BUILD_FORMS="plain:
+fine:--fine
+act:--act-order --fine
+g32:--group 32 --fine
+zeros:--zeros --group 32 --fine"
+
+record_direct() { # NAME MODEL
+    rm -rf "${WORK:?}/$1"
+    "$PYTHON" -c 'import json
+for rows in (1, 7, 24):
+    print(json.dumps({"id": f"rows-{rows}", "prompt": " ".join(["word"] * rows)}))' >"$WORK/direct.jsonl"
+    "$BIN/record" -o "$WORK/$1" --server "127.0.0.1:$PORT" --suite "$WORK/direct.jsonl" --repeat 1 -n 8 --timeout 120 --gemms all --checkpoint "$WORK/$2" \
+        --run -- env GPTQ_MODEL="$WORK/$2" "$PYTHON" "$ROOT/tests/fakes/fake_server.py" --port "$PORT" --seconds 300 --steps "$HERE/direct_gptq.py" \
+        >"$WORK/$1.record.txt" 2>&1 || { tail -n 12 "$WORK/$1.record.txt"; wrong "record $1"; return 1; }
+    "$BIN/fixture" verify "$WORK/$1" >>"$WORK/$1.record.txt" 2>&1 || wrong "fixture verify $1"
+}
+
+# record_form NAME OPTIONS OF random_gptq.py...: sets form_fixture. A recording that is there is used again.
+record_form() {
+    form_fixture=$WORK/builds-$1
+    [ ! -e "$form_fixture/manifest.json" ] || return 0
+    "$PYTHON" "$HERE/random_gptq.py" "$WORK/model-builds-$1" "${@:2}" || { wrong "builds-$1: no model"; return 1; }
+    if [ "$1" = zeros ]; then
+        record_direct "builds-$1" "model-builds-$1"
+    else
+        record_server "builds-$1" "model-builds-$1" --enforce-eager --linear-backend exllama
+    fi
+}
+
+# What the report names first: "all elements: +0.1 % [...]"
+named() { sed -nE 's/^ *worst places: *//p' "$1" | head -n 1 | cut -c 1-60; }
+
+# judge_build FORM NAME WANT...: one build beside the form's recording. WANT: right, slow, the forms in which it must be
+# caught (in others it gives what the kernel gives), or "-". A slow one is timed beside `itself`, of the form plain, and must not
+# be wrong; nothing is expected of its speed.
+judge_build() {
+    local form=$1 name=$2 want=${*:3} out=$WORK/builds-$1-$2 rc verdict=ok options=(--lanes ops --max-ops "${MAX_OPS:-480}")
+    [ "$want" != slow ] || options=(--lanes "ops,speed" --baseline-build "$BUILDS/itself.fatbin" --max-ops "${SLOW_OPS:-96}")
+    "$BIN/gate" "$form_fixture" --build "$BUILDS/$name.fatbin" "${options[@]}" --only gemm_half_q_half --time all -v >"$out.txt" 2>&1
+    rc=$?
+    case $want in
+    right) [ $rc = 0 ] || verdict=WRONG ;;
+    slow) grep -q ' ops=0/' "$out.txt" || verdict=WRONG ;;
+    -) ;;
+    *" $form "* | "$form "* | *" $form" | "$form") [ $rc = 1 ] || verdict=WRONG ;;
+    *) [ $rc = 0 ] || verdict=WRONG ;; # this form's numbers cannot show it
+    esac
+    [ $verdict = ok ] || wrong "builds-$form-$name: exit $rc"
+    printf '%-6s %-15s %-5s %-4s %s  %s\n' "$form" "$name" "$verdict" "$rc" "$(grep -oE '^verdict: [a-z]+|ops=[0-9/]+|slower=[0-9/]+' "$out.txt" | tr '\n' ' ')" \
+        "$(named "$out.txt")" >>"$WORK/builds.txt"
+}
+
+# All builds beside all forms, and a table of them. BUILDS: a folder of exllama_builds.py; where it is not there, it is made, which
+# takes nvcc, and a registry from which pip can download.
+stage_exllama-builds() {
+    local form options name want
+    BUILDS=${BUILDS:-$WORK/builds.out}
+    [ -e "$BUILDS/builds.txt" ] || "$PYTHON" "$HERE/exllama_builds.py" "${CSRC:-fetch}" "$BUILDS" >"$WORK/builds.make.txt" 2>&1 ||
+        { tail -n 5 "$WORK/builds.make.txt"; wrong "exllama-builds: cannot be made"; return; }
+    echo "form   build           as it should be, exit, what was found" >"$WORK/builds.txt"
+    while IFS=: read -r form options; do
+        [[ $form = *${FORMS:-}* ]] || continue
+        # shellcheck disable=SC2086
+        record_form "$form" $options </dev/null || continue
+        while read -r name want; do
+            [ "$want" = slow ] && [ "$form" != plain ] || judge_build "$form" "$name" "$want" </dev/null
+        done <"$BUILDS/builds.txt"
+    done <<<"$BUILD_FORMS"
+    tee -a "$WORK/table.txt" <"$WORK/builds.txt"
+}
+
+# How small a slow-down is seen: slow_2 and `itself`, ROUNDS=10 times each beside `itself` (bench/detect/small_effect.sh).
+stage_small-effect() {
+    BUILDS=${BUILDS:-$WORK/builds.out}
+    need builds-plain/manifest.json "exllama-builds (FORMS=plain)" || return
+    "$ROOT/bench/detect/small_effect.sh" "$WORK/builds-plain" "$BUILDS/itself.fatbin" "$BUILDS/slow_2.fatbin" "$WORK/small" --only gemm_half_q_half \
+        --max-ops "${SLOW_OPS:-96}" | tee -a "$WORK/table.txt"
+}
