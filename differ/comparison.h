@@ -9,12 +9,15 @@
 #include "differ/judged_ops.h"
 #include "differ/policy.h"
 #include "format/coverage.h"
+#include "metrics/figures_json.h"
 
 struct td_comparison {
     /* given */
     struct td_policy policy;
     const char *policy_file;                /* it came from there; NULL: the default one */
     const char *gate_builds, *gate_servers; /* as in td_judge_options */
+    const struct td_wanted *wanted;         /* times in these terms, for reading; NULL: none */
+    enum td_dialect dialect;
     struct td_side *side; size_t n_sides;   /* [0] the baseline, [1] the first candidate */
     /* read from the fixtures */
     struct td_groups groups;                /* answers to each prompt, side by side */

@@ -60,6 +60,8 @@ cJSON *td_judge_pair(const struct td_judge_options *o, const char *base, const c
     c.policy_file = o->policy_file;
     c.gate_builds = o->gate_builds;
     c.gate_servers = o->gate_servers;
+    c.wanted = o->terms ? &o->wanted : NULL;
+    c.dialect = o->dialect;
     rc = td_lanes_ask(c.lane, o->lanes, &err);
     if (!rc)
         rc = td_lanes_ask_for_replayed(c.lane, o->replayed, &err);

@@ -7,6 +7,7 @@
 #include "common/json.h"
 #include "differ/lane.h"
 #include "differ/policy.h"
+#include "metrics/figures_json.h"
 
 #define TD_DIFFER_TOOL "tapedeck differ " TD_VERSION
 
@@ -16,6 +17,9 @@ struct td_judge_options {
     const char *lanes, *replayed;              /* as in the command line, checked; or NULL */
     const char *gate_builds, *gate_servers;    /* of gate, the options that named the builds, and
                                                   the servers, for commands under NEXT; or NULL */
+    bool terms;                                /* times in terms of `dialect` are wanted too */
+    enum td_dialect dialect;
+    struct td_wanted wanted;
     struct td_arg_list more, live, calibrate;  /* --new, --baseline-live, --calibrate */
 };
 

@@ -21,7 +21,7 @@
 #include "report/report_unfinished.h"
 
 struct options {
-    const char *policy;
+    const char *policy, *terms, *goodput, *percentiles;
     struct td_judge_options judge;
     struct td_report_outputs out;
     bool smoke, check_only, exact, explain_policy;
@@ -56,7 +56,10 @@ static int read_options(struct options *opt, struct td_error *err)
     if (!rc)
         rc = td_lanes_ask_for_replayed(lanes, opt->judge.replayed, err);
     td_lanes_release(lanes);
-    return rc;
+    opt->judge.terms = opt->terms || opt->goodput || opt->percentiles;
+    if (!rc && opt->terms)
+        rc = td_dialect_parse(opt->terms, &opt->judge.dialect, err);
+    return rc ? rc : td_wanted_read(opt->goodput, opt->percentiles, opt->judge.dialect, &opt->judge.wanted, err);
 }
 
 static int explain_policy(const struct td_policy *p)
@@ -182,10 +185,12 @@ static int run_differ(struct options *opt, const struct td_args *args)
 
 /* ---- command line ---------------------------------------------------------------------------- */
 
-/* How many operands are missing or too many? */
+/* How many operands are missing or too many? And do the options go together? */
 static int check_operands(const struct options *opt, const struct td_args *args,
                           struct td_error *err)
 {
+    if (opt->smoke && (opt->terms || opt->goodput || opt->percentiles))
+        return td_fail(err, TD_EINVAL, "--smoke prints no times in other terms: {fixture} stats RECORDING does");
     if (opt->check_only || opt->explain_policy || args->n_rest == (opt->smoke ? 1 : 2))
         return TD_OK;
     return opt->smoke ? td_fail(err, TD_EINVAL, "--smoke needs one recording")
@@ -232,6 +237,11 @@ static int run_command_line(int argc, char **argv)
         {"markdown", 0, TD_ARG_STR, &opt.out.markdown, "FILE",
          "write the report as Markdown, for a pull request", 0, 0},
         {"csv", 0, TD_ARG_STR, &opt.out.csv, "FILE", "write the figures as CSV", 0, 0},
+        {"metrics-as", 0, TD_ARG_STR, &opt.terms, "TOOL",
+         "also print TTFT, ITL and the like of each fixture, in terms of tapedeck, vllm, guidellm, aiperf or inference-perf (docs/metrics.md)", 0, 0},
+        {"goodput", 0, TD_ARG_STR, &opt.goodput, "LIMITS",
+         "and count the exchanges that keep all of these limits, such as ttft:200ms,itl:50ms", 0, 0},
+        {"percentiles", 0, TD_ARG_STR, &opt.percentiles, "LIST", "and which percentiles (default 50,90,95,99)", 0, 0},
         {"smoke", 0, TD_ARG_FLAG, &opt.smoke, NULL,
          "judge one recording by absolute rules, without a baseline", 0, 0},
         {"verbose", 'v', TD_ARG_FLAG, &opt.out.verbose, NULL, "show forks, collapses, groups of ops, speed, limits",
@@ -254,7 +264,8 @@ static int run_command_line(int argc, char **argv)
         .examples = "  {differ} fixtures/qwen replay-1\n"
                     "  {differ} fixtures/qwen replay-1 --lanes tokens,ops --json report.json\n"
                     "  {differ} fixtures/qwen replay-1 --calibrate replay-of-an-honest-build\n"
-                    "  {differ} fixtures replays --junit differ.xml\n",
+                    "  {differ} fixtures replays --junit differ.xml\n"
+                    "  {differ} fixtures/qwen replay-1 --metrics-as vllm --goodput ttft:200ms,tpot:50ms\n",
         .environment = environment};
 
     rc = td_args_parse(&args, argc, argv, &err);

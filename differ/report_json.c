@@ -11,6 +11,7 @@
 #include "differ/lanes.h"
 #include "differ/report_advice.h"
 #include "differ/report_speed.h"
+#include "differ/report_terms.h"
 #include "differ/report_tokens.h"
 #include "differ/reports.h"
 #include "format/planned.h"
@@ -236,7 +237,7 @@ cJSON *td_comparison_report(const struct td_comparison *c, struct td_error *err)
     struct td_buf text = TD_BUF_INIT(TD_REPORT_MAX);
     struct td_jw w;
     cJSON *report = NULL;
-    int i;
+    int i, rc;
 
     td_jw_init(&w, &text, false);
     td_jw_obj(&w, NULL);
@@ -255,10 +256,11 @@ cJSON *td_comparison_report(const struct td_comparison *c, struct td_error *err)
         if (td_lane_types[i]->write_json)
             td_lane_types[i]->write_json(c, &w);
     td_policy_write(&c->policy, &w, "policy");
+    rc = td_terms_of_sides_write(c, &w, err);
     td_jw_end(&w);
-    if (text.failed)
+    if (!rc && text.failed)
         td_fail(err, TD_ELIMIT, "the report would pass %zu bytes", TD_REPORT_MAX);
-    else
+    else if (!rc)
         report = td_json_parse(text.data, text.len, err);
     td_buf_release(&text);
     return report;

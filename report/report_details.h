@@ -12,9 +12,11 @@ void td_report_add_details(struct td_buf *out, const cJSON *report);
 void td_report_add_ops(struct td_buf *out, const cJSON *report);
 /* The section on speed. */
 void td_report_add_speed(struct td_buf *out, const cJSON *report);
-/* Append an empty line and the title of a section. */
+/* The section on times in the terms of another tool, if these were asked for; in place without --verbose too. */
+void td_report_add_terms(struct td_buf *out, const cJSON *report);
 /* Say that a list goes on: "... 41 more of X; --json has all". n <= 0: nothing. */
 void td_report_add_more(struct td_buf *out, long long n, const char *of);
+/* Append an empty line and the title of a section. */
 void td_report_add_title(struct td_buf *out, const char *title);
 
 #endif

@@ -61,6 +61,7 @@ static void add_one(struct td_buf *out, const cJSON *report, bool verbose)
         td_screen_add_next(out, report, TD_SCREEN_NEXT_LINES);
     if (verbose)
         td_report_add_details(out, report);
+    td_report_add_terms(out, report);
     td_screen_add_verdict_line(out, report);
 }
 
