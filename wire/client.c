@@ -154,11 +154,24 @@ static int on_debug(CURL *easy, curl_infotype type, char *data, size_t n, void *
     return 0;
 }
 
+/* Content was found, in a line that is no comment: what is the state at the end of these bytes? Returns true. */
+static bool follow_last_line(struct transfer *t, const char *data, size_t n)
+{
+    size_t i = n;
+
+    while (i && data[i - 1] != '\n' && data[i - 1] != '\r')
+        i--;
+    if (i) {
+        t->in_line = i < n;
+        t->in_comment = i < n && data[i] == ':';
+    }
+    return true;
+}
+
 /* Does this piece of a body hold more than comments, lines that begin with a colon? Servers and
  * proxies send these in an event stream to keep a connection open, also when no answer will come. */
 static bool has_content(struct transfer *t, const char *data, size_t n)
 {
-    bool found = false;
     size_t i;
 
     for (i = 0; i < n; i++) {
@@ -168,9 +181,12 @@ static bool has_content(struct transfer *t, const char *data, size_t n)
         }
         t->in_comment |= !t->in_line && data[i] == ':';
         t->in_line = true;
-        found |= !t->in_comment;
+        if (!t->in_comment)
+            break;
     }
-    return found;
+    if (i == n)
+        return false;
+    return follow_last_line(t, data + i, n - i);
 }
 
 /* The bytes went to the sink in on_debug; here chunks are unpacked. */

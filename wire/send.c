@@ -11,22 +11,20 @@
 #include "wire/allowed_requests.h"
 #include "wire/api_body.h"
 #include "wire/client.h"
+#include "wire/event_blocks.h"
 #include "wire/open_files.h"
 #include "wire/stream_notes.h"
 
 #define STOPPED "stopped by the user"
-#define TEE_MAX ((size_t)64 << 20) /* bytes copied for the deriver between groups */
-
-struct tee_head { int64_t t_ns; uint32_t stream, dir; size_t len; };
 
 struct sender {
     const struct td_plan *plan;
     const struct td_send_options *opt;
     struct td_send_stats *stats;
     struct td_client *client;
-    struct td_deriver *deriver;   /* NULL: no exchanges are wanted */
-    struct td_buf tee;
-    int rc;                       /* the first failure of writer or deriver */
+    struct td_deriver *deriver;   /* NULL: no exchanges are wanted; of the thread of `blocks` until that is drained */
+    struct td_event_blocks *blocks;
+    int rc;                       /* the first failure of what gets the records */
     struct td_error *err;
     int64_t start_ns;
     int refused_groups, group_refused, group_ok;
@@ -38,50 +36,41 @@ struct sender {
 
 #define SHOW_EVERY_NS (2 * TD_NS_PER_S)
 
-/* Feed the deriver with the copied records. */
-static void feed_deriver(struct sender *s)
+/* Have the writer and the deriver get all that came. The deriver's exchanges are emitted meanwhile. */
+static void pass_on(struct sender *s)
 {
-    size_t at = 0;
-    int rc;
+    const int rc = td_event_blocks_drain(s->blocks, s->err);
 
-    while (at + sizeof(struct tee_head) <= s->tee.len && !s->rc) {
-        struct tee_head h;
-        struct td_wire rec;
-
-        memcpy(&h, s->tee.data + at, sizeof h);
-        at += sizeof h;
-        rec = (struct td_wire){.t_ns = h.t_ns, .stream = h.stream, .dir = (enum td_wire_dir)h.dir,
-                               .data = (const uint8_t *)s->tee.data + at, .len = h.len};
-        at += h.len;
-        rc = td_deriver_feed(s->deriver, &rec, s->err);
-        if (rc)
-            s->rc = rc;
-    }
-    td_buf_clear(&s->tee);
+    if (rc && !s->rc)
+        s->rc = rc;
 }
 
-/* The hot path: copy a record into the writer's queue and for the deriver. */
+static int to_writer(void *arg, const struct td_wire *rec, struct td_error *err)
+{
+    const struct sender *s = arg;
+    const int rc = td_writer_wire(s->opt->writer, rec);
+
+    return rc ? td_fail(err, rc, "the fixture cannot be written") : TD_OK;
+}
+
+static int to_deriver(void *arg, const struct td_wire *rec, struct td_error *err)
+{
+    const struct sender *s = arg;
+
+    return td_deriver_feed(s->deriver, rec, err);
+}
+
+/* The path of an event: count a record, and copy it. */
 static void put_record(void *arg, const struct td_wire *rec)
 {
     struct sender *s = arg;
-    struct tee_head h = {rec->t_ns, rec->stream, (uint32_t)rec->dir, rec->len};
-    int rc = s->opt->writer ? td_writer_wire(s->opt->writer, rec) : TD_OK;
 
-    if (rc && !s->rc)
-        s->rc = td_fail(s->err, rc, "the fixture cannot be written");
     s->stats->records++;
     if (rec->dir == TD_WIRE_SENT)
         s->stats->bytes_sent += (int64_t)rec->len;
     else if (rec->dir == TD_WIRE_RECEIVED)
         s->stats->bytes_received += (int64_t)rec->len;
-    if (!s->deriver)
-        return;
-    if (s->tee.len + sizeof h + rec->len > TEE_MAX)
-        feed_deriver(s);
-    td_buf_add(&s->tee, &h, sizeof h);
-    td_buf_add(&s->tee, rec->data, rec->len);
-    if (s->tee.failed && !s->rc)
-        s->rc = td_fail(s->err, TD_ENOMEM, "out of memory for the answers of one group");
+    td_event_blocks_put(s->blocks, rec);
 }
 
 static void put_note(struct sender *s, uint32_t stream, int64_t t_ns, const struct td_buf *b)
@@ -240,15 +229,14 @@ static int send_group(struct sender *s, size_t from, size_t to)
         rc = td_client_run(s->client, td_clock_mono_ns() + SHOW_EVERY_NS, s->err);
         show_progress(s);
     }
-    if (pause)
-        td_writer_resume(s->opt->writer);
     if (rc == TD_EINTR || is_stopped(s)) {
         s->stats->interrupted = true;
         td_client_cancel_all(s->client, STOPPED);
         rc = TD_EINTR;
     }
-    if (s->deriver)
-        feed_deriver(s);
+    pass_on(s);
+    if (pause)
+        td_writer_resume(s->opt->writer);
     s->refused_groups = s->group_refused && !s->group_ok ? s->refused_groups + 1 : 0;
     s->silent_groups = s->group_silent && !s->group_ok ? s->silent_groups + 1 : 0;
     return rc ? rc : s->rc;
@@ -277,8 +265,7 @@ static void note_unsent(struct sender *s, size_t from)
         note_close(s, stream, td_clock_mono_ns(), kind, why);
         s->stats->unsent++;
     }
-    if (s->deriver)
-        feed_deriver(s);
+    pass_on(s);
 }
 
 static int send_all(struct sender *s)
@@ -332,11 +319,12 @@ static int open_sender(struct sender *s)
                                   .done = on_request_done,
                                   .done_arg = s,
                                   .stop = o->stop};
+    int rc;
 
-    td_buf_init(&s->tee, 2 * TEE_MAX);
     if (o->emit && !(s->deriver = td_deriver_new(o->emit, o->emit_arg)))
         return td_fail(s->err, TD_ENOMEM, "out of memory for the deriver");
-    return td_client_new(&c, &s->client, s->err);
+    rc = td_event_blocks_new(o->writer ? to_writer : NULL, s->deriver ? to_deriver : NULL, s, &s->blocks, s->err);
+    return rc ? rc : td_client_new(&c, &s->client, s->err);
 }
 
 int td_send_plan(const struct td_plan *plan, const struct td_send_options *opt, struct td_send_stats *stats,
@@ -360,11 +348,13 @@ int td_send_plan(const struct td_plan *plan, const struct td_send_options *opt, 
     stats->t_end_ns = td_clock_mono_ns();
     if (opt->progress)
         td_progress_done(&s.progress);
+    td_client_free(s.client);
+    if (s.blocks)
+        pass_on(&s);
+    td_event_blocks_free(s.blocks);
     if (s.deriver && (end = td_deriver_end(s.deriver, err)) && !rc)
         rc = end;
-    td_client_free(s.client);
     td_deriver_free(s.deriver);
-    td_buf_release(&s.tee);
     return rc ? rc : s.rc;
 }
 
