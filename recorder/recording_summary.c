@@ -22,7 +22,12 @@ static void add_times(struct td_phase_summary *p, const struct td_exchange *x)
         td_samples_add(&p->ttft_ns, (double)ttft);
     for (i = 0; i < n; i++)
         td_samples_add(&p->itl_ns, gaps[i]);
-    if (!p->t_first_ns || x->t_sent_ns < p->t_first_ns)
+}
+
+/* A request that failed took its time as well. */
+static void widen(struct td_phase_summary *p, const struct td_exchange *x)
+{
+    if (x->t_sent_ns && (!p->t_first_ns || x->t_sent_ns < p->t_first_ns))
         p->t_first_ns = x->t_sent_ns;
     if (x->t_end_ns > p->t_last_ns)
         p->t_last_ns = x->t_end_ns;
@@ -36,6 +41,8 @@ void td_recording_summary_add(struct td_recording_summary *s, const struct td_ex
     p->requests++;
     p->failed += x->error != NULL;
     p->tokens += x->n_tokens;
+    p->complete_tokens += x->error ? 0 : x->n_tokens;
+    widen(p, x);
     if (x->error && !*p->first_error)
         snprintf(p->first_error, sizeof p->first_error, "%.60s: %.130s", x->prompt_id, x->error);
     if (x->error && !*s->first_error)
@@ -82,7 +89,7 @@ static void print_phase(struct td_phase_summary *p, const char *name, size_t pro
     if (!p->requests)
         return;
     if (s > 0)
-        snprintf(rate, sizeof rate, "%.0f", (double)p->tokens / s);
+        snprintf(rate, sizeof rate, "%.0f", (double)p->complete_tokens / s);
     fprintf(to, "%-8s %8zu %9lld %7lld %8lld %12s %12s %9s\n", name, prompts,
             (long long)p->requests, (long long)p->failed, (long long)p->tokens,
             format_ms(td_samples_quantile(&p->ttft_ns, 0.5), ttft, sizeof ttft),

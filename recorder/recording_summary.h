@@ -15,6 +15,7 @@
 
 struct td_phase_summary {
     int64_t requests, failed, tokens;
+    int64_t complete_tokens;       /* of requests that did not fail: what tokens/s counts (docs/metrics.md) */
     struct td_samples ttft_ns, itl_ns;
     int64_t t_first_ns, t_last_ns; /* first byte sent, last byte read */
     char first_error[200];         /* of its requests; "": none failed */

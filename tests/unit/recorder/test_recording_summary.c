@@ -124,6 +124,29 @@ static void medians_of_a_long_recording(void **state)
     td_recording_summary_release(&f);
 }
 
+/* As fixture stats counts: the tokens of what did not fail, by the time of all. */
+static void tokens_of_a_failed_request_are_no_throughput(void **state)
+{
+    struct td_token_event events[] = {{500000000, 1}};
+    struct td_exchange whole = {.prompt_id = "p", .t_sent_ns = 1, .t_end_ns = 1000000001, .n_tokens = 30, .events = events, .n_events = 1},
+                       cut = {.prompt_id = "q", .t_sent_ns = 1, .t_end_ns = 2000000001, .n_tokens = 50, .error = (char[]){"cut"}};
+    struct td_recording_summary f = {0};
+    char *text = NULL, rate[16] = "";
+    size_t size = 0;
+    FILE *to = open_memstream(&text, &size);
+
+    (void)state;
+    assert_non_null(to);
+    td_recording_summary_add(&f, &whole);
+    td_recording_summary_add(&f, &cut);
+    td_recording_summary_print(&f, 2, NULL, false, "no tap", to);
+    fclose(to);
+    assert_int_equal(sscanf(strstr(text, "timed"), "timed 2 2 1 80 %*f ms - %15s", rate), 1);
+    assert_string_equal(rate, "15"); /* 30 in 2 s */
+    free(text);
+    td_recording_summary_release(&f);
+}
+
 static void shares_of_the_gpu_s_time(void **state)
 {
     struct td_tap_client_state some = {.processes = 1, .ops_kept = 7, .steps_kept = 2};
@@ -151,7 +174,7 @@ static void shares_of_the_gpu_s_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_missing_is_said_with_the_next_step), cmocka_unit_test(medians_of_a_long_recording),
-                                       cmocka_unit_test(shares_of_the_gpu_s_time)};
+                                       cmocka_unit_test(tokens_of_a_failed_request_are_no_throughput), cmocka_unit_test(shares_of_the_gpu_s_time)};
 
     return cmocka_run_group_tests_name("recording_summary", tests, NULL, NULL);
 }
