@@ -32,7 +32,7 @@ static struct {
     const char *api, *scores, *launches, *gpu_time, *sample;
     bool tap_env, run, graphs, is_passive;
 } given = {
-    .o = {.suite = "quick", .gemms = "auto", .repeat = 5, .starts = 1,
+    .o = {.suite = "quick", .gemms = "auto", .connections = "pooled", .repeat = 5, .starts = 1,
           .tapped_repeat = 1, .logprobs = 5, .timeout_s = 300},
     .api = "auto",
     .scores = "on",
@@ -65,6 +65,8 @@ static const struct td_arg table[] = {
      "requests to be timed, the prompts in turn (default: --repeat of each)", 1, TD_RECORD_MOST_REQUESTS},
     {"warmup", 0, TD_ARG_I64, &given.o.warmup, "N",
      "send N requests of the suite before those that are timed (default: one short request)", 1, 10000},
+    {"connections", 0, TD_ARG_STR, &given.o.connections, "pooled|never",
+     "keep connections for later requests, or make a new one for each (default pooled)", 0, 0},
     {"max-tokens", 'n', TD_ARG_I64, &given.o.max_tokens, "N",
      "length of the answers (default: as the suite says, else 64)", 1, 1 << 20},
     {"logprobs", 0, TD_ARG_I64, &given.o.logprobs, "K",
@@ -244,7 +246,7 @@ static void list_to_array(const struct td_arg_list *list, const char **out)
 static bool says_what_to_send(const struct td_record_options *o)
 {
     return strcmp(o->suite, "quick") || o->repeat != 5 || o->tapped_repeat != 1 || o->concurrency || o->max_tokens ||
-           o->rate > 0 || o->arrival || o->requests || o->warmup || o->logprobs != 5 || o->seed || o->ignore_eos || o->model || o->wait || strcmp(given.scores, "on") ||
+           o->rate > 0 || o->arrival || o->requests || o->warmup || strcmp(o->connections, "pooled") || o->logprobs != 5 || o->seed || o->ignore_eos || o->model || o->wait || strcmp(given.scores, "on") ||
            o->mode.all_kinds || o->flight || o->ops || o->layers || o->checkpoint || o->tap_socket || o->ring_mib ||
            o->weights_by_reference || given.graphs || o->graphs_mib ||
            (strcmp(o->gemms, "auto") && strcmp(o->gemms, "off"));

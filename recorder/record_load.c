@@ -3,11 +3,14 @@
 #include "recorder/record_load.h"
 
 #include <stdio.h>
+#include <string.h>
 
 int td_record_load_check(struct td_record_options *o, struct td_error *err)
 {
     const bool load = o->rate > 0 || o->requests || o->duration_s > 0;
 
+    if (strcmp(o->connections, "pooled") && strcmp(o->connections, "never"))
+        return td_fail(err, TD_EINVAL, "--connections %.40s: give pooled or never", o->connections);
     if (o->arrival && !(o->rate > 0))
         return td_fail(err, TD_EINVAL, "--arrival says how requests arrive at a rate; give --rate, too");
     if (o->rate > 0 && o->concurrency)

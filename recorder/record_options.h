@@ -25,6 +25,7 @@ struct td_record_options {
     struct td_arrival load;       /* the same, read */
     int64_t requests;             /* to be timed; 0: --repeat of the suite */
     int64_t warmup;               /* requests before those, as the suite has them */
+    const char *connections;      /* "pooled" or "never" */
     double duration_s;            /* none is begun later; 0: no limit. Of --passive: its end */
     int64_t scores;               /* answers to have scored, 0: none */
     int64_t graphs_mib;           /* of --graphs; 0: without */

@@ -3,6 +3,7 @@
 #include "recorder/recording_facts.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "format/host_facts.h"
 #include "recorder/recording_state.h"
@@ -29,6 +30,8 @@ static void write_load(struct td_recording *r)
         write_fact(r, "options", "requests", cJSON_CreateNumber((double)o->requests));
     if (o->duration_s > 0)
         write_fact(r, "options", "duration_s", cJSON_CreateNumber(o->duration_s));
+    if (strcmp(o->connections, "pooled"))
+        td_writer_fact_str(r->writer, "options", "connections", o->connections);
     if (o->warmup)
         write_fact(r, "options", "warmup", cJSON_CreateNumber((double)o->warmup));
 }

@@ -95,6 +95,7 @@ int td_recording_send_plan(struct td_recording *r, const struct td_plan *plan, c
                                 .total_timeout_ms = (int)(r->opt->timeout_s * 1000 * WHOLE_ANSWER),
                                 .idle_timeout_ms = (int)(r->opt->timeout_s * 1000),
                                 .max_answer_bytes = r->opt->max_body_mib << 20,
+                                .own_connections = !strcmp(r->opt->connections, "never"),
                                 .writer = r->writer,
                                 .emit = td_fill_ids_add,
                                 .emit_arg = r->fill_ids,

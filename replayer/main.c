@@ -213,6 +213,8 @@ static int check_options(struct td_replay_options *o, const char *shard, const c
 {
     if (shard && td_shard_parse(shard, &o->shard, err))
         return err->code;
+    if (strcmp(o->connections, "as-recorded") && strcmp(o->connections, "pooled") && strcmp(o->connections, "never"))
+        return td_fail(err, TD_EINVAL, "--connections %.40s: give as-recorded, pooled or never", o->connections);
     if (td_timing_parse(timing, &o->speed, err))
         return err->code;
     if (strcmp(guard, "on") && strcmp(guard, "off"))
@@ -296,6 +298,7 @@ static const char *provider_help(void)
 static int run_command_line(int argc, char **argv)
 {
     struct td_replay_options o = {.shard = {1, 1},
+                                  .connections = "as-recorded",
                                   .op_repeat = 3,
                                   .max_ops = NOT_GIVEN,
                                   .deadline_s = 20,
@@ -328,6 +331,8 @@ static int run_command_line(int argc, char **argv)
         TD_REPLAY_SERVED_AS(TD_ARG_STR, &o.served_as),
         TD_REPLAY_WAIT(TD_ARG_MAYBE, &o.wait),
         TD_REPLAY_TIMING(TD_ARG_STR, &timing),
+        {"connections", 0, TD_ARG_STR, &o.connections, "as-recorded|pooled|never",
+         "keep connections for later requests, or make a new one for each (default as-recorded)", 0, 0},
         TD_REPLAY_REPEAT(TD_ARG_I64, &o.repeat),
         TD_REPLAY_HEADER(TD_ARG_LIST, &o.headers),
         TD_REPLAY_SHOW_HEADER(TD_ARG_LIST, &o.show_headers),

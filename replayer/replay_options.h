@@ -27,6 +27,7 @@ struct td_replay_options {
     const char *checkpoint;              /* where the checkpoint lies now, NULL: where the fixture says */
     double speed;                        /* of requests: 1 recorded times, 0 as soon as possible, N times faster;
                                             TD_PLAN_AS_SENT (wire/send_plan.h) */
+    const char *connections;             /* "as-recorded", "pooled", "never" */
     int64_t repeat;                      /* of requests: 0 as recorded */
     int64_t op_repeat, max_ops;          /* max_ops 0: no maximum */
     double time_s;                       /* for running and judging ops; 0: any */

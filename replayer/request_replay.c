@@ -220,6 +220,14 @@ static void write_model_facts(struct td_fixture *fx, struct td_writer *w,
     td_writer_fact_str(w, "replay", "served_as", server->model);
 }
 
+/* "pooled" or "never": as asked, else as the recording says. */
+static const char *connections_of(struct td_fixture *fx, const struct td_replay_options *opt)
+{
+    if (strcmp(opt->connections, "as-recorded"))
+        return opt->connections;
+    return td_json_get_str(td_json_get(td_fixture_manifest(fx), "options"), "connections", "pooled");
+}
+
 static void write_request_facts(struct td_fixture *fx, struct td_writer *w,
                         const struct td_replay_options *opt, const struct td_api_server *server,
                         const struct td_exchange *sample, const struct td_request_replay_stats *st)
@@ -237,6 +245,8 @@ static void write_request_facts(struct td_fixture *fx, struct td_writer *w,
     if (opt->served_as)
         write_model_facts(fx, w, server);
     td_writer_fact_num(w, "replay", "timing", opt->speed >= 0 ? opt->speed : st->lag.lag_ns.seen > 0);
+    if (strcmp(connections_of(fx, opt), "pooled"))
+        td_writer_fact_str(w, "options", "connections", connections_of(fx, opt));
     if (st->plan.planned)
         td_writer_fact_num(w, "replay", "requests", (double)st->plan.planned);
     td_writer_fact_num(w, "replay", "lag_max_ms", st->lag_max_ms);
@@ -310,6 +320,7 @@ static int send_all_plans(struct td_fixture *fx, struct td_writer *w,
                                  .allow_paths = c->allow_paths,
                                  .total_timeout_ms = (int)(opt->timeout_s * 1000),
                                  .max_answer_bytes = opt->max_body_mib << 20,
+                                 .own_connections = !strcmp(connections_of(fx, opt), "never"),
                                  .writer = w,
                                  .emit = td_fill_ids_add,
                                  .emit_arg = c->fill_ids,

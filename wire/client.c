@@ -353,6 +353,8 @@ static void set_transfer(struct transfer *t, const struct td_client_request *req
     curl_easy_setopt(t->easy, CURLOPT_WRITEFUNCTION, on_body);
     curl_easy_setopt(t->easy, CURLOPT_WRITEDATA, t);
     curl_easy_setopt(t->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)(o->connect_timeout_ms ? o->connect_timeout_ms : 10000));
+    curl_easy_setopt(t->easy, CURLOPT_FRESH_CONNECT, (long)o->own_connections);
+    curl_easy_setopt(t->easy, CURLOPT_FORBID_REUSE, (long)o->own_connections);
     curl_easy_setopt(t->easy, CURLOPT_TIMEOUT_MS, (long)o->total_timeout_ms);
     if (strcmp(req->method, "GET")) {
         curl_easy_setopt(t->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)req->body_len);

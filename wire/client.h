@@ -4,7 +4,7 @@
  * It is libcurl's multi interface over epoll. libcurl's debug callback gets the bytes: header lines
  * singly, the body per socket read, framing included. There they are stamped and handed to the
  * sink; nothing is parsed on the way. Proxies of the environment are not used, redirects are not
- * followed, connections are kept alive and reused. Not thread-safe: one thread per client. */
+ * followed, connections are kept alive and reused, unless each request is to have its own. Not thread-safe: one thread per client. */
 #ifndef TD_WIRE_CLIENT_H
 #define TD_WIRE_CLIENT_H
 
@@ -42,6 +42,7 @@ struct td_client_options {
     int idle_timeout_ms;      /* longest time without a byte either way, comments of an event stream
                                  aside; 0: 300 s */
     int64_t max_answer_bytes; /* of one answer, headers aside; 0: TD_CLIENT_MAX_ANSWER */
+    bool own_connections;     /* a new one for each request, closed behind its answer */
     const char *const *headers; /* "Name: value" for every request, NULL-terminated, or NULL; borrowed */
     td_client_sink_fn *sink;  void *sink_arg;
     td_client_done_fn *done;  void *done_arg;

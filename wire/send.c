@@ -313,6 +313,7 @@ static int open_sender(struct sender *s)
                                   .total_timeout_ms = o->total_timeout_ms,
                                   .idle_timeout_ms = o->idle_timeout_ms,
                                   .max_answer_bytes = o->max_answer_bytes,
+                                  .own_connections = o->own_connections,
                                   .headers = o->headers,
                                   .sink = put_record,
                                   .sink_arg = s,

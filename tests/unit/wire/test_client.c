@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <stdatomic.h>
 #include <stdarg.h>
 #include <errno.h>
 #include <stddef.h>
@@ -27,6 +28,7 @@
 
 /* The server answers by path: /ok /chunked /parted /interim /slow-interim /cut /hang /ping /drip /empty /noise; one thread a connection. */
 static int listener, port;
+static atomic_int connections; /* that were accepted */
 static const char INTERIM[] = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 102 Processing\r\nX: y\r\n\r\n"
                               "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
                               "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nHTTP/9: 100\r\n\r\nhello";
@@ -116,7 +118,7 @@ static void *serve(void *arg)
 
     (void)arg;
     while ((fd = accept(listener, NULL, NULL)) >= 0)
-        if (!pthread_create(&t, NULL, serve_one, (void *)(intptr_t)fd))
+        if (atomic_fetch_add(&connections, 1) >= 0 && !pthread_create(&t, NULL, serve_one, (void *)(intptr_t)fd))
             pthread_detach(t);
     return NULL;
 }
@@ -223,6 +225,34 @@ static void interim_answers_are_kept(void **state)
     assert_string_equal(td_buf_str(&s->in[2]), INTERIM);
     td_client_free(c);
     seen_free(s);
+}
+
+/* Connections made for three requests, one after the other. */
+static int count_connections(bool own)
+{
+    struct seen *s = seen_new();
+    struct td_client_options o = {.idle_timeout_ms = 5000, .own_connections = own, .sink = sink, .sink_arg = s, .done = done, .done_arg = s};
+    struct td_client *c;
+    struct td_error err = {0};
+    const int before = atomic_load(&connections);
+    uint32_t i;
+
+    assert_int_equal(td_client_new(&o, &c, &err), TD_OK);
+    for (i = 1; i <= 3; i++) {
+        start(c, i, "/ok", port);
+        assert_int_equal(td_client_run(c, INT64_MAX, NULL), TD_OK);
+        assert_null(s->done[i].kind);
+    }
+    td_client_free(c);
+    seen_free(s);
+    return atomic_load(&connections) - before;
+}
+
+static void connections_are_kept_or_not(void **state)
+{
+    (void)state;
+    assert_int_equal(count_connections(false), 1);
+    assert_int_equal(count_connections(true), 3);
 }
 
 static void every_byte_is_kept(void **state)
@@ -470,7 +500,7 @@ static void a_timer_that_is_lost(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_byte_is_kept), cmocka_unit_test(interim_answers_are_kept), cmocka_unit_test(failures_have_kinds), cmocka_unit_test(bytes_without_end), cmocka_unit_test(many_at_once),
+        cmocka_unit_test(every_byte_is_kept), cmocka_unit_test(connections_are_kept_or_not), cmocka_unit_test(interim_answers_are_kept), cmocka_unit_test(failures_have_kinds), cmocka_unit_test(bytes_without_end), cmocka_unit_test(many_at_once),
         cmocka_unit_test(a_socket_that_is_not_watched), cmocka_unit_test(a_timer_that_is_lost), cmocka_unit_test(a_request_that_is_not_taken), cmocka_unit_test(stop_and_cancel), cmocka_unit_test(fetch),
     };
 
