@@ -31,6 +31,7 @@ def programs(fixture):
          "differ": ["differ", fixture, GOLDEN], "differ-new": ["differ", GOLDEN, fixture],
          "gate": ["gate", fixture, "--provider", "cpu", "--lanes", "ops"], "replay": ["replay", fixture, "-o", "replayed", "--provider", "cpu"],
          "exchange": ["fixture", "show", fixture, "exchange", "1"], "op": ["fixture", "show", fixture, "op", "0"], "step": ["fixture", "show", fixture, "step", "1"],
+         "stats": ["fixture", "stats", fixture, "--metrics-as", "vllm", "--csv", "rows.csv", "--save-result", "result.json", "--save-detailed"],
          "ledger": ["fixture", "show", fixture, "ledger"], "ops": ["fixture", "ops", fixture], "steps": ["fixture", "steps", fixture],
          "code": ["fixture", "code", fixture, "-o", "code.bin"], "export": ["fixture", "export", fixture, "exported"],
          "extract": ["fixture", "extract", fixture, "-o", "cut", "--op", "0"], "merge": ["fixture", "merge", fixture, GOLDEN, "-o", "merged"],
