@@ -2,6 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "differ/report_terms.h"
 
+#include "common/log.h"
+
 /* Read the wire log of a fixture again. *bad: frames that cannot be read. */
 static int read_wire(struct td_fixture *fx, struct td_measured_set *set, size_t *bad, struct td_error *err)
 {
@@ -38,6 +40,9 @@ static int write_side(const struct td_comparison *c, const struct td_side *side,
         rc = read_wire(side->fx, &set, &bad, err);
     if (!rc)
         rc = td_measured_end(&set, err);
+    if (!rc && td_measured_unseen(&set))
+        td_log(TD_LOG_WARN, "diff", "%s: %zu of %zu exchanges have no bytes in the wire log, so no times in terms of %s",
+               td_fixture_dir(side->fx), td_measured_unseen(&set), set.n, td_dialect_name(set.dialect));
     td_jw_obj(w, NULL);
     td_jw_cstr(w, "role", td_role_key(side->role));
     td_jw_i64(w, "round", side->round);

@@ -145,6 +145,15 @@ int td_measured_end(struct td_measured_set *m, struct td_error *err)
     return rc;
 }
 
+size_t td_measured_unseen(const struct td_measured_set *m)
+{
+    size_t i, n = 0;
+
+    for (i = 0; td_measured_needs_wire(m->dialect) && i < m->n; i++)
+        n += !m->x[i].error && !m->x[i].seen_on_wire;
+    return n;
+}
+
 void td_measured_release(struct td_measured_set *m)
 {
     size_t i;

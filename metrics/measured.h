@@ -50,6 +50,9 @@ bool td_measured_needs_wire(enum td_dialect d);
 int td_measured_add_exchange(struct td_measured_set *m, const struct td_exchange *x, struct td_error *err);
 int td_measured_add_wire(struct td_measured_set *m, const struct td_wire *rec, struct td_error *err);
 int td_measured_end(struct td_measured_set *m, struct td_error *err);
+/* How many exchanges have no times, for no bytes of theirs are in the wire log that these terms are taken from? After
+ * td_measured_end(). */
+size_t td_measured_unseen(const struct td_measured_set *m);
 void td_measured_release(struct td_measured_set *m);
 
 #endif

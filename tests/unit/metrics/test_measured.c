@@ -226,6 +226,27 @@ static void test_reasoning(void **state)
     }
 }
 
+/* An exchange whose bytes are gone has no times where these are needed, and is counted. */
+static void test_without_bytes(void **state)
+{
+    enum td_dialect d;
+
+    (void)state;
+    for (d = TD_DIALECT_TAPEDECK; d <= TD_DIALECT_VLLM; d++) {
+        struct td_token_event events[] = {{2 * MS, 1}};
+        const struct td_exchange x = {.stream = 1, .prompt_id = (char[]){"a"}, .t_sent_ns = MS, .t_end_ns = 3 * MS, .n_tokens = 1,
+                                      .events = events, .n_events = 1};
+        struct td_measured_set set = {.dialect = d};
+        struct td_error err = {0};
+
+        assert_int_equal(td_measured_add_exchange(&set, &x, &err), TD_OK);
+        assert_int_equal(td_measured_end(&set, &err), TD_OK);
+        assert_int_equal(td_measured_unseen(&set), d == TD_DIALECT_VLLM);
+        check_span(&set.x[0], TD_TERM_TTFT, d == TD_DIALECT_VLLM ? -1 : 1);
+        td_measured_release(&set);
+    }
+}
+
 static void test_figures(void **state)
 {
     struct td_measured_set set = measure(TD_DIALECT_VLLM);
@@ -328,7 +349,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tapedeck), cmocka_unit_test(test_vllm),           cmocka_unit_test(test_guidellm),
         cmocka_unit_test(test_aiperf),   cmocka_unit_test(test_inference_perf), cmocka_unit_test(test_reasoning),
-        cmocka_unit_test(test_figures),
+        cmocka_unit_test(test_without_bytes), cmocka_unit_test(test_figures),
         cmocka_unit_test(test_goodput_without_a_value), cmocka_unit_test(test_goodput_is_refused), cmocka_unit_test(test_spread)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
