@@ -21,7 +21,7 @@ static uint64_t next_random(uint64_t *s) /* xorshift64* (Vigna, 2016) */
 
 /* Choose how many runs make the faster build's sample long enough. The first sample of each build
  * warms it up and is not used. */
-static int choose_runs(struct td_build_process *side[2], bool cold, uint32_t *runs,
+static int choose_runs(struct td_build_process *side[2], int first, bool cold, uint32_t *runs,
                        int64_t *pair_ns, struct td_error *err)
 {
     int64_t ns[2] = {0, 0}, least;
@@ -30,7 +30,7 @@ static int choose_runs(struct td_build_process *side[2], bool cold, uint32_t *ru
 
     for (attempt = 0; attempt < 8; attempt++) {
         for (i = 0; i < 2; i++)
-            if (td_build_process_time(side[i], n, cold, &ns[i], err))
+            if (td_build_process_time(side[first ^ i], n, cold, &ns[i], err))
                 return err ? err->code : TD_ECRASH;
         least = ns[0] < ns[1] ? ns[0] : ns[1];
         if (attempt > 0 && (least >= TD_OP_TIMING_SAMPLE_NS || n == max))
@@ -54,10 +54,10 @@ struct series {
     struct td_device_condition *condition;
 };
 
-static int time_pair(struct td_build_process *side[2], struct series *s, uint64_t *seed,
-                        struct td_error *err)
+/* first : whose turn is first */
+static int time_pair(struct td_build_process *side[2], struct series *s, int first, struct td_error *err)
 {
-    int first = (int)(next_random(seed) >> 63), i;
+    int i;
     double pair[2];
 
     for (i = 0; i < 2; i++) {
@@ -74,14 +74,15 @@ static int time_pair(struct td_build_process *side[2], struct series *s, uint64_
 }
 
 /* Choose the runs of a sample and the number of pairs that the budget allows: at the first start,
- * for all starts. At the others only warm up. */
-static int set_up_series(struct td_build_process *side[2], struct series *s, struct td_error *err)
+ * for all starts. At the others only warm up.
+ *   first : who will be first in the pairs, and so is warmed up first */
+static int set_up_series(struct td_build_process *side[2], struct series *s, int first, struct td_error *err)
 {
     int64_t cost = 0, ns;
     int i;
 
     if (!s->runs) {
-        if (choose_runs(side, s->cold, &s->runs, &cost, err))
+        if (choose_runs(side, first, s->cold, &s->runs, &cost, err))
             return err ? err->code : TD_ECRASH;
         s->pairs = cost * TD_OP_TIMING_STARTS * TD_OP_TIMING_PAIRS * 2 > TD_OP_TIMING_BUDGET_NS
                        ? 1
@@ -89,7 +90,7 @@ static int set_up_series(struct td_build_process *side[2], struct series *s, str
         return TD_OK;
     }
     for (i = 0; i < 2; i++) /* warm up */
-        if (td_build_process_time(side[i], s->runs, s->cold, &ns, err))
+        if (td_build_process_time(side[first ^ i], s->runs, s->cold, &ns, err))
             return err ? err->code : TD_ECRASH;
     return TD_OK;
 }
@@ -112,11 +113,13 @@ static void share_cpu(struct td_build_process *side[2], const cpu_set_t *allowed
     sched_setaffinity(side[1]->proc.pid, sizeof one, &one);
 }
 
+/* Each sample comes after one of the other build, which has taken the caches: a build that runs twice in a row is faster.
+ *   turn : even and odd by turns, so that each build is first in half of the starts */
 static int time_after_restart(struct td_build_process *side[2], const struct td_op_call *op,
-                         struct series series[2], const cpu_set_t *allowed, uint64_t *seed,
+                         struct series series[2], const cpu_set_t *allowed, uint64_t *seed, int turn,
                          struct td_error *err)
 {
-    int first = (int)(next_random(seed) >> 63), i, p, rc = TD_OK;
+    int first = turn & 1, i, p, rc = TD_OK;
 
     for (i = 0; i < 2 && !rc; i++)
         rc = td_build_process_restart(side[first ^ i], err);
@@ -125,9 +128,9 @@ static int time_after_restart(struct td_build_process *side[2], const struct td_
     for (i = 0; i < 2 && !rc; i++)
         rc = td_build_process_prepare(side[first ^ i], op, err);
     for (i = 0; i < 2 && !rc; i++) {
-        rc = set_up_series(side, &series[i], err);
+        rc = set_up_series(side, &series[i], first, err);
         for (p = 0; p < series[i].pairs && !rc; p++)
-            rc = time_pair(side, &series[i], seed, err);
+            rc = time_pair(side, &series[i], first, err);
     }
     for (i = 0; i < 2; i++)
         if (side[i]->sock >= 0)
@@ -163,11 +166,12 @@ int td_op_timing_measure(struct td_build_process *baseline, struct td_build_proc
     cJSON *device;
     cpu_set_t allowed;
     int i, rc = TD_OK;
+    const int coin = (int)(next_random(&state) >> 63);
 
     if (sched_getaffinity(0, sizeof allowed, &allowed))
         CPU_ZERO(&allowed);
     for (i = 0; i < TD_OP_TIMING_STARTS && !rc; i++)
-        rc = time_after_restart(side, op, series, &allowed, &state, err);
+        rc = time_after_restart(side, op, series, &allowed, &state, coin + i, err);
     for (i = 0; i < 2; i++) /* let them use all CPUs again; a process started since does already */
         if (side[i]->proc.pid > 0 && CPU_COUNT(&allowed))
             sched_setaffinity(side[i]->proc.pid, sizeof allowed, &allowed);

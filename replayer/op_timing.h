@@ -16,7 +16,8 @@
 #define TD_OP_TIMING_BUDGET_NS 4000000000LL
 
 /* Time an op in pairs of samples, a sample in each build. Samples never overlap; which build comes
- * first in a pair is drawn from `seed`.
+ * first in a pair takes turns from start to start, the first turn being drawn from `seed`; in a start they alternate, so that no
+ * build runs twice in a row.
  *   *out : {"hot":[[base_ns,new_ns],...],"cold":[...],"starts":5,"runs_hot":n,"runs_cold":n,
  *          "start":"process","clock":"monotonic","cold_by":"clflush"}, on a GPU also "device"
  *          (device_condition.h); the caller owns it
