@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "common/clock.h"
+#include "common/proc.h"
 
 #define BLOCK_BYTES ((size_t)1 << 20)
 #define SOON_NS (100 * TD_NS_PER_MS)
@@ -175,6 +176,7 @@ static void *run_thread(void *arg)
     uint64_t drained = 0;
     bool stop = false;
 
+    td_proc_give_way();
     while (!stop) {
         const uint64_t asked = wait_for_work(b, &stop);
 
