@@ -15,26 +15,27 @@
 
 #define MOST_BIAS_NOTES 4
 
-static const struct td_judged_op *first_op_with(const struct td_judged_ops *s, enum td_op_result r)
+/* What is said of the first op with that result. */
+static const char *why_of_first(const struct td_judged_ops *s, enum td_op_result r)
 {
     size_t i;
 
     for (i = 0; i < s->n; i++)
         if (s->op[i].status != TD_OP_NONE && s->op[i].result == r)
-            return &s->op[i];
-    return NULL;
+            return s->op[i].why;
+    return "no reason given";
 }
 
-/* The first op that is broken for another reason than damage. */
-static const struct td_judged_op *first_broken(const struct td_judged_ops *s)
+/* What is said of the first op that is broken for another reason than damage. */
+static const char *why_first_broken(const struct td_judged_ops *s)
 {
     size_t i;
 
     for (i = 0; i < s->n; i++)
         if (s->op[i].status != TD_OP_NONE && s->op[i].result == TD_RESULT_BROKEN &&
             !s->op[i].damaged)
-            return &s->op[i];
-    return NULL;
+            return s->op[i].why;
+    return "no reason given";
 }
 
 static void note_halves(const struct td_numerics *n, struct td_lane *lane)
@@ -196,10 +197,10 @@ void td_numerics_judge(const struct td_numerics *n, const struct td_judged_ops *
                      n->never_ran_first->reason ? n->never_ran_first->reason : "no reason given");
     else if (n->broken == n->judged && !n->damaged)
         td_lane_note(lane, TD_BROKEN, "none of %zu op%s could be judged (first: %s)", n->judged,
-                     td_plural((int64_t)n->judged), first_broken(candidate)->why);
+                     td_plural((int64_t)n->judged), why_first_broken(candidate));
     else if (n->broken > n->damaged) /* the damaged ones are an absence of their own */
         td_lane_note(lane, TD_INCONCLUSIVE, "%zu of %zu op%s could not be judged (first: %s)",
-                     n->broken - n->damaged, n->judged, td_plural((int64_t)n->judged), first_broken(candidate)->why);
+                     n->broken - n->damaged, n->judged, td_plural((int64_t)n->judged), why_first_broken(candidate));
     if (n->baseline_bad)
         td_lane_note(lane, TD_INCONCLUSIVE,
                      "the baseline build itself is bad on %zu of %zu op%s, beside what was recorded "
@@ -210,7 +211,7 @@ void td_numerics_judge(const struct td_numerics *n, const struct td_judged_ops *
     if (n->undecided)
         td_lane_note(lane, TD_INCONCLUSIVE, "%zu of %zu op%s %s undecided (first: %s)",
                      n->undecided, n->judged, td_plural((int64_t)n->judged),
-                     td_is((int64_t)n->undecided), first_op_with(candidate, TD_RESULT_UNDECIDED)->why);
+                     td_is((int64_t)n->undecided), why_of_first(candidate, TD_RESULT_UNDECIDED));
     if (lane->verdict == TD_NOT_JUDGED && n->judged > n->damaged)
         td_lane_note(lane, TD_PASS, "no op of %zu is bad%s", n->judged - n->damaged,
                      n->with_total == n->judged && n->bit_equal == n->judged ? "; all are bit-equal"

@@ -433,16 +433,19 @@ void td_smoke_check(const struct td_exchange *xs, size_t n_xs, int64_t vocab, st
     for (i = 0; i < n_xs; i++)
         s->reached |= !xs[i].error_kind || strcmp(xs[i].error_kind, "connect") != 0;
     all = collect(xs, n_xs, &n, s);
-    if (all) {
-        count_prompts(all, n, s);
-        check_text(all, n, s);
-        check_loops(all, n, s);
-        check_repeats(all, n, s);
-        check_said(xs, n_xs, all, n, s);
-        check_scoring(xs, n_xs, s);
-        check_ids(xs, n_xs, vocab, s);
-        measure_speed(all, n, s);
+    if (!all) {
+        s->verdict = TD_BROKEN;
+        snprintf(s->first, sizeof s->first, "no memory to judge the answers");
+        return;
     }
+    count_prompts(all, n, s);
+    check_text(all, n, s);
+    check_loops(all, n, s);
+    check_repeats(all, n, s);
+    check_said(xs, n_xs, all, n, s);
+    check_scoring(xs, n_xs, s);
+    check_ids(xs, n_xs, vocab, s);
+    measure_speed(all, n, s);
     if (s->prompts == 0 || !s->reached)
         s->verdict = TD_BROKEN;
     else if (s->verdict == TD_PASS && s->unseen && !any_unsound(all, n))
