@@ -7,7 +7,7 @@
  * The graph is a decode step of 32 layers of an 8B model's sizes with one row: 128 products of 4-bit
  * weights, which come from memory, and a small kernel behind each. Each form is launched in each
  * round, in random order; its cost is the difference to the graph without copies of the same round,
- * over the products. What was copied must be what the form "today" copied. Asserts no time. */
+ * over the products. What was copied must be what the form "behind" copied. Asserts no time. */
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -63,26 +63,9 @@ __global__ void small(uint16_t *a, const uint16_t *c, int n, int n_c)
 
 /* ---- kernels that copy ----------------------------------------------------------------------- */
 
-struct piece { uint64_t to, from, bytes, pitch; uint32_t row_bytes, unit; }; /* as td_gather reads it */
-template <int N> struct pieces { piece p[N]; };
+struct piece { uint64_t to, from, bytes, pitch; uint32_t row_bytes, unit, end, unused; }; /* as td_gather reads it */
 
 __global__ void nothing() {}
-
-/* A block for each `threads` * 16 bytes of what is copied; the blocks of all pieces stand in one row. row_bytes holds the
- * first block of the piece. */
-template <int N, bool WAITS> __global__ void flat(const __grid_constant__ pieces<N> all)
-{
-    int y = 0;
-
-    while (y + 1 < N && all.p[y + 1].bytes && all.p[y + 1].row_bytes <= blockIdx.x)
-        y++;
-    const piece &p = all.p[y];
-    const uint64_t at = ((uint64_t)(blockIdx.x - p.row_bytes) * blockDim.x + threadIdx.x) * 16;
-    if (WAITS)
-        asm volatile("griddepcontrol.wait;" ::: "memory");
-    if (at < p.bytes)
-        *(uint4 *)(p.to + at) = *(const uint4 *)(p.from + at);
-}
 
 /* Samples of the weights of all products. */
 struct sample { const uint4 *from; uint4 *to; };
@@ -96,13 +79,13 @@ __global__ void samples(const sample *s, int n)
 
 /* ---- forms ----------------------------------------------------------------------------------- */
 
-enum kind { NONE, NOTHING, GATHER, FLAT16, FLAT8, MEMCPY };
+enum kind { NONE, NOTHING, GATHER, MEMCPY };
 enum edge { KEPT, FULL, PROGRAMMATIC, LAUNCHED };
 struct form {
     const char *name;
     kind what;
     edge how;            /* KEPT: the product's own edges stay beside those of the copy */
-    int bytes, threads;  /* of a row of td_gather, of a block */
+    int bytes, threads;  /* of a row, of a block of td_gather */
     bool sampled;        /* a sample of each weight tensor in each node */
     bool beside;         /* A is copied beside the product, C behind it */
     bool once;           /* one node at the graph's end for all samples */
@@ -114,23 +97,16 @@ static const form forms[] = {
     {"empty node", NOTHING, FULL},
     {"empty node, programmatic", NOTHING, PROGRAMMATIC},
     {"empty node, at launch", NOTHING, LAUNCHED},
-    {"today", GATHER, KEPT, 8192, 256, true},
-    {"today, and the step's copy", GATHER, KEPT, 8192, 256, true, false, false, true},
-    {"gather 8K", GATHER, FULL, 8192, 256, true},
-    {"gather 4K", GATHER, FULL, 4096, 256, true},
-    {"gather 4K, edges kept", GATHER, KEPT, 4096, 256, true},
-    {"gather 4K, programmatic", GATHER, PROGRAMMATIC, 4096, 256, true},
-    {"gather 4K, at launch", GATHER, LAUNCHED, 4096, 256, true},
-    {"gather 8K, at launch", GATHER, LAUNCHED, 8192, 512, true},
-    {"gather 2K of 128, at launch", GATHER, LAUNCHED, 2048, 128, true},
-    {"gather 4K, at launch, samples once", GATHER, LAUNCHED, 4096, 256, false, false, true},
-    {"flat 4K", FLAT16, FULL, 4096, 256, true},
-    {"flat 4K, 8 pieces", FLAT8, FULL, 4096, 256, true},
-    {"flat 4K, samples once", FLAT8, FULL, 4096, 256, false, false, true},
-    {"flat 4K, at launch", FLAT8, LAUNCHED, 4096, 256, true},
-    {"flat 8K, at launch", FLAT8, LAUNCHED, 8192, 512, true},
-    {"flat 4K, at launch, samples once", FLAT8, LAUNCHED, 4096, 256, false, false, true},
-    {"A beside, C behind, 4K", FLAT8, FULL, 4096, 256, true, true},
+    {"behind", GATHER, FULL, 4096, 256, true},
+    {"behind, and the step's copy", GATHER, FULL, 4096, 256, true, false, false, true},
+    {"behind, edges kept", GATHER, KEPT, 4096, 256, true},
+    {"behind, samples once", GATHER, FULL, 4096, 256, false, false, true},
+    {"programmatic", GATHER, PROGRAMMATIC, 4096, 256, true},
+    {"at launch", GATHER, LAUNCHED, 4096, 256, true},
+    {"at launch, rows of 8 KiB", GATHER, LAUNCHED, 8192, 512, true},
+    {"at launch, rows of 2 KiB", GATHER, LAUNCHED, 2048, 128, true},
+    {"at launch, samples once", GATHER, LAUNCHED, 4096, 256, false, false, true},
+    {"A beside, C behind", GATHER, FULL, 4096, 256, true, true},
     {"two memcpy nodes", MEMCPY, FULL},
 };
 enum { FORMS = sizeof forms / sizeof *forms };
@@ -177,7 +153,7 @@ static void add_edge(cudaGraph_t g, cudaGraphNode_t from, cudaGraphNode_t to, ed
 
 static int add_piece(piece *p, int n, uint64_t to, uint64_t from, uint64_t bytes)
 {
-    p[n] = {to, from, bytes, 0, 0, 16};
+    p[n] = {to, from, bytes, 0, 0, 16, 0, 0};
     return n + 1;
 }
 
@@ -199,21 +175,14 @@ static cudaGraphNode_t add_copy(cudaGraph_t g, const form &f, piece *p, int n)
 {
     void *params[] = {p};
     unsigned blocks = 0;
-    dim3 grid;
-    const void *k;
 
     for (int i = 0; i < n; i++) {
-        const unsigned b = (unsigned)((p[i].bytes + f.bytes - 1) / f.bytes);
-
-        p[i].row_bytes = f.what == GATHER ? f.bytes : blocks;
+        p[i].row_bytes = f.bytes;
         p[i].pitch = f.bytes;
-        blocks = f.what == GATHER ? std::max(blocks, b) : blocks + b;
+        blocks += (unsigned)((p[i].bytes + f.bytes - 1) / f.bytes);
+        p[i].end = blocks;
     }
-    grid = f.what == GATHER ? dim3(blocks, n) : dim3(blocks);
-    k = f.what == GATHER   ? (const void *)(f.how == PROGRAMMATIC || f.how == LAUNCHED ? gather_waits : gather_plain)
-        : f.what == FLAT16 ? (const void *)(f.how == LAUNCHED ? flat<16, true> : flat<16, false>)
-                           : (const void *)(f.how == LAUNCHED ? flat<8, true> : flat<8, false>);
-    return add_kernel(g, NULL, k, grid, dim3(f.threads), params);
+    return add_kernel(g, NULL, (const void *)(f.how == PROGRAMMATIC || f.how == LAUNCHED ? gather_waits : gather_plain), dim3(blocks), dim3(f.threads), params);
 }
 
 /* What the form adds behind the product; returns the node on which the next kernel depends. before: on which the product depends. */
@@ -424,13 +393,13 @@ int main(int argc, char **argv)
             continue;
         }
         order.push_back(i);
-        if (!strcmp(forms[i].name, "today"))
+        if (!strcmp(forms[i].name, "behind"))
             want = copied(exec[i], stream);
     }
     for (int i = 0; i < FORMS; i++)   /* ten times: a copy that comes too early or too late seldom does */
         for (int n = 0; n < 10 && exec[i] && forms[i].what >= GATHER && forms[i].what != MEMCPY; n++)
             if (copied(exec[i], stream) != want) {
-                printf("WRONG: \"%s\" copied something else than \"today\"\n", forms[i].name);
+                printf("WRONG: \"%s\" copied something else than \"behind\"\n", forms[i].name);
                 wrong = 1;
                 break;
             }

@@ -28,8 +28,8 @@ static const char ptx[] = TAP_GPU_GATHER_PTX("6.0", "sm_60", "td_gather", "");
 static const char waiting_ptx[] =
     TAP_GPU_GATHER_PTX("7.8", "sm_90", "td_gather_waits", TAP_GPU_GATHER_WAITS);
 
-_Static_assert(sizeof(struct tap_gpu_copy) == 40 &&
-                   sizeof(struct tap_gpu_copy[TAP_GPU_COPIES]) == 640,
+_Static_assert(sizeof(struct tap_gpu_copy) == 48 &&
+                   sizeof(struct tap_gpu_copy[TAP_GPU_COPIES]) == 768,
                "as the kernel reads them");
 
 static void *_Atomic kernel;          /* NULL: copies are made one by one */
@@ -75,7 +75,7 @@ static bool launch_kernel(void *function, struct tap_gpu_copies *c, void *stream
     void *params[] = {c->copy};
     bool before = tap_gpu_set_own_calls(true),
          ok =
-             !tap_driver.launch(function, c->blocks, c->n, 1, BLOCK, 1, 1, 0, stream, params, NULL);
+             !tap_driver.launch(function, c->blocks, 1, 1, BLOCK, 1, 1, 0, stream, params, NULL);
 
     tap_gpu_set_own_calls(before);
     return ok;
@@ -98,11 +98,14 @@ static void add_piece(struct tap_gpu_copies *c, uint64_t to, uint64_t from, uint
                    blocks = dense ? (bytes + ROW_BYTES - 1) / ROW_BYTES : rows;
     struct tap_gpu_copy *p = &c->copy[c->n++];
 
-    *p = (struct tap_gpu_copy){
-        to, from, bytes, dense ? ROW_BYTES : pitch, dense ? ROW_BYTES : (uint32_t)row_bytes, 0};
+    *p = (struct tap_gpu_copy){.to = to,
+                               .from = from,
+                               .bytes = bytes,
+                               .pitch = dense ? ROW_BYTES : pitch,
+                               .row_bytes = dense ? ROW_BYTES : (uint32_t)row_bytes};
     p->unit = unit_of(p);
-    if (blocks > c->blocks)
-        c->blocks = blocks < MOST_BLOCKS ? (unsigned)blocks : MOST_BLOCKS;
+    c->blocks += blocks < MOST_BLOCKS ? (unsigned)blocks : MOST_BLOCKS;
+    p->end = c->blocks;
 }
 
 bool tap_gpu_copies_add(struct tap_gpu_copies *c, uint64_t to, uint64_t from, uint64_t rows,
@@ -142,7 +145,7 @@ void tap_gpu_copies_fill_node(struct tap_gpu_copies *c, struct td_cuda_kernel_no
     params[0] = c->copy;
     *node = (struct td_cuda_kernel_node){
         .function = atomic_load_explicit(early ? &waiting : &kernel, memory_order_acquire),
-        .grid = {c->blocks, c->n, 1},
+        .grid = {c->blocks, 1, 1},
         .block = {BLOCK, 1, 1},
         .params = params};
 }

@@ -18,10 +18,12 @@ struct tap_gpu_copy {                 /* as the kernel reads it */
     uint64_t bytes, pitch;            /* bytes of all rows; distance of the rows at `from` */
     uint32_t row_bytes;
     uint32_t unit;                    /* 16, 4 or 1: all of the above are multiples of it */
+    uint32_t end;                     /* its blocks are those from the former copy's `end` to before this */
+    uint32_t unused;
 };
 struct tap_gpu_copies {               /* copies on one stream that go together; zeroed: none */
     struct tap_gpu_copy copy[TAP_GPU_COPIES];
-    unsigned n, blocks;
+    unsigned n, blocks;               /* blocks: of all copies */
 };
 
 /* ---- a thread of the server, or the tap's with the context current --------------------------- */

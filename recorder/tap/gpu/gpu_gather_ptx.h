@@ -1,8 +1,9 @@
 /* gpu_gather_ptx.h - the text of the tap's own kernel that makes several small copies.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Parameter: struct tap_gpu_copy[TAP_GPU_COPIES] (gpu_copies.h). Grid: (any, copies). Block x copies
- * rows x, x + grid.x ... of copy y; the last row may be shorter.
+ * Parameter: struct tap_gpu_copy[TAP_GPU_COPIES] (gpu_copies.h). Grid: the last copy's `end`. A copy
+ * has the blocks from the former copy's `end` on, n of them; the i-th copies rows i, i + n ... of it,
+ * of which the last may be shorter.
  *   wait : TAP_GPU_GATHER_WAITS for a kernel that may begin before the one that it copies from has
  *          ended (a programmatic edge of a graph); else "" */
 #ifndef TD_RECORDER_TAP_GPU_GPU_GATHER_PTX_H
@@ -15,24 +16,32 @@
     ".version " version "\n" ".target " target "\n"                                                                    \
     ".address_size 64\n"                                                                                               \
     ".visible .entry " name " (\n"                                                                                     \
-    "    .param .align 8 .b8 pieces[640]\n"                                                                            \
+    "    .param .align 8 .b8 pieces[768]\n"                                                                            \
     ") {\n"                                                                                                            \
     "    .reg .pred %done;\n"                                                                                          \
     "    .reg .b16 %byte;\n"                                                                                           \
-    "    .reg .b32 %y, %x, %grid, %thread, %threads, %row_bytes, %unit, %a, %b, %c, %d;\n"                             \
-    "    .reg .b64 %piece, %base, %to, %from, %bytes, %pitch, %row, %rows, %at, %left, %n, %i, %by, %s, %t, %step;\n"  \
-    "    mov.u32 %y, %ctaid.y;\n"                                                                                      \
-    "    mul.wide.u32 %piece, %y, 40;\n"                                                                               \
-    "    mov.b64 %base, pieces;\n"                                                                                     \
-    "    add.s64 %piece, %piece, %base;\n"                                                                             \
+    "    .reg .b32 %x, %end, %grid, %thread, %threads, %row_bytes, %unit, %a, %b, %c, %d;\n"                           \
+    "    .reg .b64 %piece, %to, %from, %bytes, %pitch, %row, %rows, %at, %left, %n, %i, %by, %s, %t, %step;\n"         \
+    "    mov.u32 %x, %ctaid.x;\n"                                                                                      \
+    "    mov.b64 %piece, pieces;\n"                                                                                    \
+    "    ld.param.u32 %end, [%piece+40];\n"                                                                            \
+    "    mov.u32 %grid, %end;\n"                                                                                       \
+    "find:\n"                                                                                                          \
+    "    setp.lt.u32 %done, %x, %grid;\n"                                                                              \
+    "    @%done bra found;\n"                                                                                          \
+    "    sub.u32 %x, %x, %grid;\n"                                                                                     \
+    "    mov.u32 %a, %end;\n"                                                                                          \
+    "    add.s64 %piece, %piece, 48;\n"                                                                                \
+    "    ld.param.u32 %end, [%piece+40];\n"                                                                            \
+    "    sub.u32 %grid, %end, %a;\n"                                                                                   \
+    "    bra find;\n"                                                                                                  \
+    "found:\n"                                                                                                         \
     "    ld.param.u64 %to, [%piece];\n"                                                                                \
     "    ld.param.u64 %from, [%piece+8];\n"                                                                            \
     "    ld.param.u64 %bytes, [%piece+16];\n"                                                                          \
     "    ld.param.u64 %pitch, [%piece+24];\n"                                                                          \
     "    ld.param.u32 %row_bytes, [%piece+32];\n"                                                                      \
     "    ld.param.u32 %unit, [%piece+36];\n"                                                                           \
-    "    mov.u32 %x, %ctaid.x;\n"                                                                                      \
-    "    mov.u32 %grid, %nctaid.x;\n"                                                                                  \
     "    mov.u32 %thread, %tid.x;\n"                                                                                   \
     "    mov.u32 %threads, %ntid.x;\n"                                                                                 \
     "    cvt.u64.u32 %row, %x;\n"                                                                                      \

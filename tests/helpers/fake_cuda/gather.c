@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct piece { uint64_t to, from, bytes, pitch; uint32_t row_bytes, unit; };
+struct piece { uint64_t to, from, bytes, pitch; uint32_t row_bytes, unit, end, unused; };
 
 static void copy_unit(uint64_t to, uint64_t from, uint32_t unit)
 {
@@ -20,11 +20,12 @@ static void copy_unit(uint64_t to, uint64_t from, uint32_t unit)
     memcpy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, unit);
 }
 
-static void copy_rows(const struct fake_cuda_launch *l, const struct piece *p, uint64_t row)
+/* rows: how many blocks there are, for one of which each is */
+static void copy_rows(const struct piece *p, uint64_t row, uint64_t rows)
 {
     uint64_t at, n, i;
 
-    for (; (at = row * p->row_bytes) < p->bytes; row += l->grid[0]) {
+    for (; (at = row * p->row_bytes) < p->bytes; row += rows) {
         n = p->bytes - at < p->row_bytes ? p->bytes - at : p->row_bytes;
         for (i = 0; i < n; i += p->unit)
             copy_unit(p->to + at + i, p->from + row * p->pitch + i, p->unit);
@@ -34,14 +35,16 @@ static void copy_rows(const struct fake_cuda_launch *l, const struct piece *p, u
 static void run(const struct fake_cuda_launch *l, void *user)
 {
     const struct piece *p = l->params[0];
-    unsigned x, y;
+    unsigned x, begin = 0;
 
     (void)user;
     if (fault_due("gather"))
         return;
-    for (y = 0; y < l->grid[1]; y++)
-        for (x = 0; x < l->grid[0]; x++)
-            copy_rows(l, &p[y], x);
+    for (x = 0; x < l->grid[0]; x++) {
+        while (x >= p->end)
+            begin = p++->end;
+        copy_rows(p, x - begin, p->end - begin);
+    }
 }
 
 const struct fake_cuda_kernel gather_kernel = {.symbol = "td_gather", .n_params = 1, .param = {{0, 16 * sizeof(struct piece)}}, .run = run};
