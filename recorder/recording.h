@@ -53,6 +53,7 @@ struct td_recording {
     bool have_sample;
     bool ask_again;               /* the warm-up request was refused for a field that is left out
                                      now */
+    unsigned warmup_failed;       /* warm-up requests that failed, and nobody knows why */
     char engine[600];             /* why nothing is answered though /health was 200, or "" */
 
     /* The tap. */

@@ -18,9 +18,12 @@ static void on_failed_warmup(struct td_recording *r, const struct td_exchange *x
         td_log(TD_LOG_INFO, "record",
                "the server refuses a field that can be left out, and is asked without it: %s",
                x->error);
-    else if (!*r->engine && !r->server_gone &&
-             td_api_explain_failure(&r->server, r->opt->headers, x, r->engine, sizeof r->engine))
+    else if (*r->engine || r->server_gone)
+        return; /* said already, or about to be */
+    else if (td_api_explain_failure(&r->server, r->opt->headers, x, r->engine, sizeof r->engine))
         td_log(TD_LOG_WARN, "record", "%s", r->engine);
+    else if (!r->warmup_failed++)
+        td_log(TD_LOG_WARN, "record", "a warm-up request failed: %s", x->error);
 }
 
 static int on_tapped(struct td_recording *r, const struct td_exchange *x)

@@ -8,6 +8,7 @@
 
 #include "common/clock.h"
 #include "common/hidden.h"
+#include "common/out_of_memory.h"
 #include "report/report_names.h"
 
 /* In rising order of gravity. */
@@ -226,7 +227,7 @@ cJSON *td_report_load(const char *path, struct td_error *err)
     return report;
 }
 
-/* Without memory for it a text is overwritten entirely. */
+/* Without memory for it a text is overwritten entirely, its verdict too: nobody may believe the rest. */
 static void hide_text(char *text)
 {
     const size_t n = strlen(text);
@@ -235,7 +236,7 @@ static void hide_text(char *text)
     if (shown)
         memcpy(text, shown, n);
     else
-        memset(text, '*', n);
+        memset(text, '*', n), td_out_of_memory_note();
     free(shown);
 }
 

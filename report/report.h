@@ -70,7 +70,7 @@ int td_report_gravity(const cJSON *report);         /* the larger the graver, fr
 const char *td_report_headline(const char *verdict, bool speed_alone);
 
 /* Overwrite in all texts of a report what must not be shown (common/hidden.h), before one of its formats
- * cuts or breaks them. */
+ * cuts or breaks them. What no memory could be had for is counted (common/out_of_memory.h). */
 void td_report_hide(cJSON *report);
 /* Print the text for a person. The last line is the verdict line. TD_ENOMEM: there was no memory for the text; the
  * verdict that was printed is broken. */

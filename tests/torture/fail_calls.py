@@ -5,7 +5,7 @@ A scenario is a command. It runs once to count its calls (tests/helpers/lib_fail
 that fails, alone ("once") and with all that follow ("on"). CALLS (40) bounds the calls tried of one function: the first, the last,
 and others evenly between. Of builds on fake GPUs CALLS / 3 failures of each function are tried, as SEED chooses (the time, if none is
 given; it is printed), and in a child only calls of its own code: a fake driver aborts when its own fail.
-TD_FAIL_CALL="malloc:3+ ..." instead: these alone. What must hold, whatever fails:
+TD_FAIL_CALL="malloc:3+ ..." instead: these alone; malloc:-3 is the third but last. What must hold, whatever fails:
 
   * the program ends by itself, with an exit code that it documents, within two minutes;
   * exit 0 means that nothing is missing: its results are those of the run where nothing failed;
@@ -40,6 +40,14 @@ FEWER = ['--max-ops', '4'] if LEAKS else [] # of a replay: valgrind is slow
 VALGRIND = ['valgrind', '-q', '--trace-children=yes', '--leak-check=full', '--show-leak-kinds=definite', '--undef-value-errors=no',
             '--soname-synonyms=somalloc=nouserintercepts'] # else malloc does not come by lib_fail_calls
 ONLY = os.environ.get('TD_FAIL_CALL', '').split()
+
+
+def from_the_start(fail, counts):
+    """A call of TD_FAIL_CALL as lib_fail_calls takes it: "malloc:-3+" of 100 calls is "malloc:98+"."""
+    name, at, more = re.fullmatch(r'(\w+):(-?\d+)(\+?)', fail).groups()
+    return '%s:%d%s' % (name, dict(counts)[name] + 1 + int(at) if int(at) < 0 else int(at), more)
+
+
 # Builds on fake GPUs.
 HELPERS, DATA = O + '/tests/helpers/', ROOT + '/tests/unit/data/'
 CUDA = {'TD_CUDA_LIBRARY': HELPERS + 'lib_fake_cuda.so', 'TD_FAKE_CUDA_PLUGIN': HELPERS + 'lib_fake_gptq.so', 'TD_FAKE_GPTQ': 'exact'}
@@ -220,7 +228,8 @@ SCENARIOS = [
     Scenario('smoke-record', 'record', 'gate --smoke --server {url} --timeout 10', judges=True, few=True),
     Scenario('record', 'record', 'record --server {url} -o {w}/out --suite {suite} --repeat 1 --gemms all --timeout 10', writes='out'),
     Scenario('pcap', 'record', 'record --pcap {w}/x.pcap -o {w}/out', writes='out', prepare=capture),
-    Scenario('passive', 'record', 'record --passive --server {url} --interface lo --max-exchanges 3 -o {w}/out', writes='out', few=True, beside=ask),
+    Scenario('passive', 'record', 'record --passive --server {url} --interface lo --max-exchanges 3 --duration 20 -o {w}/out', writes='out', few=True,
+             beside=ask),
     Scenario('code', 'fixture', 'fixture code {f} -o {w}/code.fatbin', reads=ops_with_code, file='code.fatbin'),
     *on_a_gpu('torch', 'python3', ROOT + '/tests/fakes/vllm_fake/python --only marlin*', ops_of_torch, {'FAKE_GPU': '1'}),
     *on_a_gpu('cuda', 'replay-child', DATA + 'gptq_like.fatbin', gptq_ops, CUDA), # e2e 061
@@ -444,7 +453,7 @@ def try_scenario(scenario):
     runs = failures = 0
     seen = set()
     start = time.monotonic()
-    for fail in ONLY or ['%s:%d%s' % (name, at, more) for name, n in counts for at, more in places_of(scenario, name, n)]:
+    for fail in [from_the_start(fail, counts) for fail in ONLY] or ['%s:%d%s' % (name, at, more) for name, n in counts for at, more in places_of(scenario, name, n)]:
         work = fresh(scenario)
         wrong = judge(scenario, work, fail, run(scenario, work, fail), normal)
         name = fail.split(':')[0]
