@@ -291,6 +291,8 @@ static void warn(const struct td_recording *r)
         td_log(TD_LOG_WARN, "record",
                "%lld requests failed, and are recorded as such; the first: %s", (long long)failed,
                s->first_error);
+    else if (*r->warmup_error && !r->interrupted)
+        td_log(TD_LOG_WARN, "record", "a warm-up request failed, so the first answers may be those of a cold server: %s", r->warmup_error);
     if (s->collapsed)
         td_log(TD_LOG_WARN, "record", "%lld answers look collapsed; the first: %s",
                (long long)s->collapsed, s->first_collapse);

@@ -53,7 +53,7 @@ struct td_recording {
     bool have_sample;
     bool ask_again;               /* the warm-up request was refused for a field that is left out
                                      now */
-    unsigned warmup_failed;       /* warm-up requests that failed, and nobody knows why */
+    char warmup_error[200];       /* why the first warm-up request failed that nothing was said of, or "" */
     char engine[600];             /* why nothing is answered though /health was 200, or "" */
 
     /* The tap. */

@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "recorder/send_requests.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "common/json.h"
@@ -22,8 +23,8 @@ static void on_failed_warmup(struct td_recording *r, const struct td_exchange *x
         return; /* said already, or about to be */
     else if (td_api_explain_failure(&r->server, r->opt->headers, x, r->engine, sizeof r->engine))
         td_log(TD_LOG_WARN, "record", "%s", r->engine);
-    else if (!r->warmup_failed++)
-        td_log(TD_LOG_WARN, "record", "a warm-up request failed: %s", x->error);
+    else if (!*r->warmup_error)
+        snprintf(r->warmup_error, sizeof r->warmup_error, "%s", x->error);
 }
 
 static int on_tapped(struct td_recording *r, const struct td_exchange *x)
