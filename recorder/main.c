@@ -183,8 +183,7 @@ static const struct td_arg_env environment[] = {
     {"TD_TAP_GRAPHS", "in a server with the tap: MiB of GPU memory for copies inside CUDA graphs; "
                       "--graphs sets it"},
     {"TD_TAP_TWINS", "in a server with the tap: 0 records nothing of CUDA graphs without --graphs"},
-    {"TD_TAP_TWINS_EARLY", "in a server with the tap: 1 copies while a GEMM of a graph still ends, at half the cost on an H100; "
-                           "not tried in a server"},
+    {"TD_TAP_TWINS_EARLY", "in a server with the tap: 0 copies once a GEMM of a graph has ended, not while it ends: at twice the cost on an H100"},
     {"TD_TAP_TWINS_MIB", "in a server with the tap: MiB of GPU memory that twins and their copies may "
                          "take (default 256)"},
     {"TD_TAP_CUBLAS", "in a server with the tap: 0 records no GEMM that it has cuBLAS do"},

@@ -103,6 +103,7 @@ static const form forms[] = {
     {"behind, samples once", GATHER, FULL, 4096, 256, false, false, true},
     {"programmatic", GATHER, PROGRAMMATIC, 4096, 256, true},
     {"at launch", GATHER, LAUNCHED, 4096, 256, true},
+    {"at launch, and the step's copy", GATHER, LAUNCHED, 4096, 256, true, false, false, true},
     {"at launch, rows of 8 KiB", GATHER, LAUNCHED, 8192, 512, true},
     {"at launch, rows of 2 KiB", GATHER, LAUNCHED, 2048, 128, true},
     {"at launch, samples once", GATHER, LAUNCHED, 4096, 256, false, false, true},

@@ -53,13 +53,13 @@ bool tap_cuda_twin_keep(struct tap_cuda_plan *p, void *graph)
 }
 
 /* Are copies launched as soon as all of the product has begun? On an H100 such a node costs half of one
- * that is launched behind it (bench/tap/node_cost.cu). No server has run it yet, so it must be asked for. */
+ * that is launched behind it (bench/tap/node_cost.cu). */
 static bool early_is_wanted(void)
 {
     char value[4];
 
     tap_environ_get("TD_TAP_TWINS_EARLY", value, sizeof value);
-    return !strcmp(value, "1");
+    return strcmp(value, "0") != 0;
 }
 
 /* ---- one product ----------------------------------------------------------------------------- */

@@ -48,7 +48,6 @@
     "    cvt.u64.u32 %rows, %grid;\n"                                                                                  \
     "    cvt.u64.u32 %step, %row_bytes;\n"                                                                             \
     "    mul.wide.u32 %by, %threads, %unit;\n"                                                                         \
-    wait                                                                                                               \
     "next_row:\n"                                                                                                      \
     "    mul.lo.u64 %at, %row, %step;\n"                                                                               \
     "    setp.ge.u64 %done, %at, %bytes;\n"                                                                            \
@@ -61,6 +60,7 @@
     "    mul.wide.u32 %i, %thread, %unit;\n"                                                                           \
     "    add.u64 %s, %s, %i;\n"                                                                                        \
     "    add.u64 %t, %t, %i;\n"                                                                                        \
+    wait                                                                                                               \
     "next:\n"                                                                                                          \
     "    setp.ge.u64 %done, %i, %n;\n"                                                                                 \
     "    @%done bra row_done;\n"                                                                                       \

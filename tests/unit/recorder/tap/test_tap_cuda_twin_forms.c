@@ -320,7 +320,6 @@ int main(int argc, char **argv)
     };
 
     (void)argc;
-    setenv("TD_TAP_TWINS_EARLY", "1", 1);
     twins_on(argv, NULL);
     return cmocka_run_group_tests(tests, setup, gpu_teardown);
 }
