@@ -46,6 +46,19 @@ static bool name_is(const char *line, size_t n_name, const char *name)
     return strlen(name) == n_name && !strncasecmp(line, name, n_name);
 }
 
+/* A method: a token (RFC 9110, 5.6.2). In the midst of a connection that may be a text's word, too, so
+ * there only capitals are one. */
+static bool is_method(const char *p, size_t n, bool between_messages)
+{
+    size_t i;
+
+    for (i = 0; i < n; i++)
+        if (between_messages ? !isalnum((unsigned char)p[i]) && !strchr("!#$%&'*+-.^_`|~", p[i])
+                             : !isupper((unsigned char)p[i]))
+            return false;
+    return n && n <= (between_messages ? 200 : 16) && !memchr(p, '\0', n);
+}
+
 /* "HTTP/1.1 200 OK" or "POST /path HTTP/1.1". */
 bool td_redact_read_start_line(struct td_redact_stream *s, struct td_redact_side *d, const char *p,
                             size_t n)
@@ -59,11 +72,9 @@ bool td_redact_read_start_line(struct td_redact_stream *s, struct td_redact_side
             d->status = d->status * 10 + (sp[i] - '0');
         return !d->request;
     }
-    if (!d->request || !method || method > 16 || !has_token(sp, n - method, " HTTP/"))
+    if (!d->request || !sp || !is_method(p, method, d->state == TD_RS_START) ||
+        !has_token(sp, n - method, " HTTP/"))
         return false;
-    for (i = 0; i < method; i++)
-        if (!isupper((unsigned char)p[i]))
-            return false;
     s->head_request = method == 4 && !memcmp(p, "HEAD", 4);
     return true;
 }

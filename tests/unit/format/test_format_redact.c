@@ -369,6 +369,28 @@ static void test_sent_values_behind_such_headers(void **state)
     }
 }
 
+/* A method is any token (RFC 9110, 5.6.2), also in small letters and long: what follows is a request with its body. */
+static void test_methods_of_any_kind(void **state)
+{
+    static const char *const sent_headers[] = {"X-Api-Key: sesame-Sesame+1234", NULL}, *const method[] = {"post", "Post", "VERSION-CONTROL-OF-ALL", "p1!~*"};
+    const struct td_redaction rules = {.sent = sent_headers};
+    struct td_redact_counts c;
+    struct seen s;
+    char sent[200];
+    size_t i, cut;
+
+    (void)state;
+    for (i = 0; i < sizeof method / sizeof *method; i++) {
+        snprintf(sent, sizeof sent, "%s /v1 HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nsesame\r\nc\r\n-Sesame+1234\r\n0\r\n\r\n", method[i]);
+        for (cut = 1; cut < 150; cut += cut < 20 ? 1 : 17) {
+            exchange(&rules, sent, "HTTP/1.1 204 No\r\n\r\n", cut, &s, &c);
+            assert_null(strcasestr(td_buf_str(&s.side[0]), "sesame"));
+            assert_non_null(strstr(s.side[0].data, " /v1 HTTP/1.1\r\nTransfer-Encoding: chunked\r\n"));
+            drop(&s);
+        }
+    }
+}
+
 /* td_http ends the headers at a line that begins with NUL: the body behind it is redacted. */
 static void test_nul_among_headers(void **state)
 {
@@ -567,7 +589,8 @@ int main(void)
         cmocka_unit_test(test_json_paths), cmocka_unit_test(test_json_no_text), cmocka_unit_test(test_json_bad),
         cmocka_unit_test(test_path_syntax), cmocka_unit_test(test_urls), cmocka_unit_test(test_texts), cmocka_unit_test(test_command_lines), cmocka_unit_test(test_streams_at_every_cut),
         cmocka_unit_test(test_default_rules), cmocka_unit_test(test_sent_headers), cmocka_unit_test(test_sent_values_anywhere),
-        cmocka_unit_test(test_headers_that_end_for_some), cmocka_unit_test(test_sent_values_behind_such_headers), cmocka_unit_test(test_nul_among_headers),
+        cmocka_unit_test(test_headers_that_end_for_some), cmocka_unit_test(test_sent_values_behind_such_headers), cmocka_unit_test(test_methods_of_any_kind),
+        cmocka_unit_test(test_nul_among_headers),
         cmocka_unit_test(test_places_without_text), cmocka_unit_test(test_bodies), cmocka_unit_test(test_compressed_bodies), cmocka_unit_test(test_query_with_quotes), cmocka_unit_test(test_over_limit),
     };
 
