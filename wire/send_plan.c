@@ -81,11 +81,18 @@ static int by_stream(const void *a, const void *b)
 /* The group that is being put together. t_end: when its last exchange ended so far */
 struct group_of { int64_t recorded, t_end, number; int32_t size; const struct td_exchange *first; };
 
-static bool same_group(const struct group_of *g, const struct td_exchange *x)
+static bool was_due(const struct td_exchange *x)
+{
+    return td_json_get_i64(x->extra, "due_ns", 0) > 0;
+}
+
+/* at_times: what was due at a time is sent then, and waits for nothing: not for the answers of the repeat before, either */
+static bool same_group(const struct group_of *g, const struct td_exchange *x, bool at_times)
 {
     int64_t recorded = td_json_get_i64(x->extra, "group", -1);
 
-    if (!g->first || g->first->phase != x->phase || g->first->repeat != x->repeat)
+    if (!g->first || g->first->phase != x->phase ||
+        (g->first->repeat != x->repeat && !(at_times && was_due(g->first) && was_due(x))))
         return false;
     if (recorded >= 0 || g->recorded >= 0)
         return recorded == g->recorded;
@@ -107,7 +114,7 @@ static int add_recorded(struct td_plan *p, const struct td_exchange *x, const st
     it.body = body.data;
     it.body_len = body.len;
     if (speed < 0)
-        speed = td_json_get_i64(x->extra, "due_ns", 0) > 0;
+        speed = was_due(x);
     if (speed > 0 && x->t_sent_ns)
         it.at_ns = (int64_t)((double)(x->t_sent_ns - t0) / speed);
     rc = body.failed ? td_fail(err, TD_ELIMIT, "the request of stream %u is longer than 256 MiB", x->stream)
@@ -141,7 +148,7 @@ int td_plan_from_exchanges(const struct td_exchange *xs, size_t n, unsigned phas
     }
     qsort(order, m, sizeof *order, by_stream);
     for (i = 0; i < m && !rc; i++) {
-        if (!same_group(&g, order[i]))
+        if (!same_group(&g, order[i], speed != 0))
             g = (struct group_of){td_json_get_i64(order[i]->extra, "group", -1), 0, g.number + 1, 0, order[i]};
         g.size++;
         g.t_end = order[i]->t_end_ns > g.t_end ? order[i]->t_end_ns : g.t_end;

@@ -160,6 +160,29 @@ static void a_recording_becomes_a_plan(void **state)
     cJSON_Delete(r);
 }
 
+/* Two repeats at a rate: the second one does not wait for the answers of the first, but where all go as soon as possible. */
+static void what_was_due_waits_for_nothing(void **state)
+{
+    cJSON *r = cJSON_Parse("{\"prompt\":\"x\"}"), *due = cJSON_Parse("{\"group\":4,\"due_ns\":1000}");
+    struct td_exchange xs[] = {recorded(1, 1000, 9000, 0, r), recorded(2, 1100, 9000, 0, r)};
+    struct td_plan plan = TD_PLAN_INIT;
+    struct td_error err = {0};
+    size_t skipped;
+
+    (void)state;
+    xs[1].repeat = 1;
+    xs[0].extra = xs[1].extra = due;
+    assert_int_equal(td_plan_from_exchanges(xs, 2, 1u << TD_PHASE_TIMED, TD_PLAN_AS_SENT, &plan, &skipped, &err), TD_OK);
+    assert_int_equal(plan.items[1].at_ns, 100);
+    assert_int_equal(plan.items[1].group, plan.items[0].group);
+    td_plan_release(&plan);
+    assert_int_equal(td_plan_from_exchanges(xs, 2, 1u << TD_PHASE_TIMED, 0, &plan, &skipped, &err), TD_OK);
+    assert_int_equal(plan.items[1].group, plan.items[0].group + 1);
+    td_plan_release(&plan);
+    cJSON_Delete(due);
+    cJSON_Delete(r);
+}
+
 static cJSON *body_of(enum td_api_kind kind, const struct td_prompt *p, const struct td_sampling *smp, const char **path)
 {
     struct td_api_server server = {.kind = kind, .model = "m"};
@@ -302,7 +325,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_are_read), cmocka_unit_test(mistakes_are_named_with_their_line),
         cmocka_unit_test(built_in_suites_hold_their_promises), cmocka_unit_test(plan_groups_by_concurrency),
-        cmocka_unit_test(a_recording_becomes_a_plan), cmocka_unit_test(bodies_spell_sampling_out),
+        cmocka_unit_test(a_recording_becomes_a_plan), cmocka_unit_test(what_was_due_waits_for_nothing),
+        cmocka_unit_test(bodies_spell_sampling_out),
         cmocka_unit_test(native_bodies), cmocka_unit_test(refused_fields_are_left_out),
         cmocka_unit_test(salts_are_renewed_in_place), cmocka_unit_test(addresses),
     };
