@@ -80,6 +80,22 @@ def memory(pid):
     return out
 
 
+def kinds_of_memory(pid):
+    """KiB of the server's processes together, by what they are mapped from: heap, anonymous memory, each file."""
+    out = collections.Counter()
+    for p in family(pid):
+        try:
+            for line in open(f"/proc/{p}/smaps"):
+                word = line.split()
+                if "-" in word[0] and not word[0].endswith(":"):
+                    kind = " ".join(word[5:]) or "anonymous"
+                elif word[0] in ("Anonymous:", "Shared_Dirty:"):
+                    out[kind] += int(word[1])
+        except OSError:
+            pass
+    return out
+
+
 def load(port, until, seed, count):
     """A client that asks until then."""
     rng = random.Random(seed)
@@ -124,10 +140,11 @@ class Watch:
     """What was seen: a row a recording."""
 
     def __init__(self, servers):
-        self.servers, self.rows, self.count = servers, [], collections.Counter()
+        self.servers, self.rows, self.count, self.kinds = servers, [], collections.Counter(), []
 
     def add(self, minute, paces):
         self.rows.append((minute, paces, [memory(s.pid) for s in self.servers]))
+        self.kinds = [self.kinds[0] if self.kinds else kinds_of_memory(self.servers[0].pid), kinds_of_memory(self.servers[0].pid)]
 
     def sums(self, row):
         """Of each server: seconds of a token, KiB, MiB of the GPU."""
@@ -153,6 +170,8 @@ class Watch:
             for when, row in (("begin", self.rows[0]), ("middle", self.rows[len(self.rows) // 2]), ("end", self.rows[-1])):
                 each = (f"{name} {kib / 1024:.1f} + {mib} MiB" for name, kib, mib in row[2][i].values())
                 out.append(f"  {s.name}, {when} ({row[0]:.1f} min), memory + the GPU's, by process: " + "; ".join(each))
+        grown = [(n - self.kinds[0][kind], kind) for kind, n in self.kinds[1].items() if abs(n - self.kinds[0][kind]) >= 512]
+        out.append(f"  {self.servers[0].name}, from begin to end, MiB: " + ("; ".join(f"{kib / 1024:+.1f} {kind}" for kib, kind in sorted(grown, reverse=True)) or "nothing"))
         return "\n".join(out)
 
 
