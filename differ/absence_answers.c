@@ -103,11 +103,12 @@ static void say_uneven(const struct requests *r, char *why, size_t size)
                  *why ? "; " : "", name_of(r->twice), r->twice->repeat);
 }
 
-/* Is it one of the planned requests? One that the user stopped has no outcome, and one with a role (a
- * scoring, a request for token ids) is no answer. */
+/* Is it one of the planned requests? One that the user stopped, or that this machine lost, has no outcome,
+ * and one with a role (a scoring, a request for token ids) is no answer. */
 static bool counts(const struct td_exchange *x)
 {
-    return x->phase != TD_PHASE_WARMUP && !td_send_was_stopped(x) && !td_json_get(x->extra, "role");
+    return x->phase != TD_PHASE_WARMUP && !td_send_was_stopped(x) && !td_exchange_unseen(x) &&
+           !td_json_get(x->extra, "role");
 }
 
 static bool is_planned(const struct td_exchange *x, const struct td_planned *p)
