@@ -7,9 +7,13 @@
 
 #include "common/array.h"
 #include "common/buf.h"
+#include "common/clock.h"
 #include "common/json.h"
 #include "common/out_of_memory.h"
 #include "wire/api_body.h"
+
+#define DAY_NS (86400.0 * TD_NS_PER_S)
+#define MOST_WAIT_NS (31 * DAY_NS)
 
 #define PLAN_MAX 10000000
 
@@ -99,6 +103,18 @@ static bool same_group(const struct group_of *g, const struct td_exchange *x, bo
     return g->first->concurrency == x->concurrency && g->size < x->concurrency && x->t_sent_ns < g->t_end;
 }
 
+/* After the plan's start; a recording's times are its author's, and nobody waits for years. */
+static int set_time(struct td_plan_item *it, const struct td_exchange *x, int64_t t0, double speed, struct td_error *err)
+{
+    const double ns = (double)(x->t_sent_ns - t0) / speed;
+
+    if (ns > MOST_WAIT_NS)
+        return td_fail(err, TD_ELIMIT, "the request of stream %u was sent %.0f days after the first one; replay waits for 31 at most: "
+                       "--timing asap does not wait", x->stream, ns / DAY_NS);
+    it->at_ns = (int64_t)ns;
+    return TD_OK;
+}
+
 static int add_recorded(struct td_plan *p, const struct td_exchange *x, const struct group_of *g, int64_t t0, double speed,
                         struct td_error *err)
 {
@@ -107,16 +123,16 @@ static int add_recorded(struct td_plan *p, const struct td_exchange *x, const st
     struct td_plan_item it = {.prompt_id = x->prompt_id, .category = x->category, .api = x->api, .method = x->method,
                               .path = x->path, .repeat = x->repeat, .concurrency = x->concurrency, .phase = x->phase,
                               .group = g->number, .at_ns = -1};
-    int rc;
+    int rc = TD_OK;
 
+    if (speed < 0)
+        speed = was_due(x);
+    if (speed > 0 && x->t_sent_ns && (rc = set_time(&it, x, t0, speed, err)))
+        return rc;
     td_jw_init(&w, &body, false);
     td_jw_value(&w, NULL, x->request);
     it.body = body.data;
     it.body_len = body.len;
-    if (speed < 0)
-        speed = was_due(x);
-    if (speed > 0 && x->t_sent_ns)
-        it.at_ns = (int64_t)((double)(x->t_sent_ns - t0) / speed);
     rc = body.failed ? td_fail(err, TD_ELIMIT, "the request of stream %u is longer than 256 MiB", x->stream)
                      : td_plan_add(p, &it, err);
     td_buf_release(&body);

@@ -179,6 +179,10 @@ static void what_was_due_waits_for_nothing(void **state)
     assert_int_equal(td_plan_from_exchanges(xs, 2, 1u << TD_PHASE_TIMED, 0, &plan, &skipped, &err), TD_OK);
     assert_int_equal(plan.items[1].group, plan.items[0].group + 1);
     td_plan_release(&plan);
+    xs[1].t_sent_ns = INT64_MAX - 1;   /* nobody waits for 292 years */
+    assert_int_equal(td_plan_from_exchanges(xs, 2, 1u << TD_PHASE_TIMED, TD_PLAN_AS_SENT, &plan, &skipped, &err), TD_ELIMIT);
+    assert_non_null(strstr(err.msg, "the request of stream 2 was sent 106752 days after the first one"));
+    td_plan_release(&plan);
     cJSON_Delete(due);
     cJSON_Delete(r);
 }
