@@ -46,9 +46,15 @@ void td_client_lag_release(struct td_client_lag *l)
     *l = (struct td_client_lag){0};
 }
 
+/* What the lag is held against. Answers of one token, or in one piece, have no ITL. */
+static struct td_samples *measure_of(struct td_client_lag *l)
+{
+    return l->itl_ns.n ? &l->itl_ns : &l->ttft_start_ns;
+}
+
 bool td_client_lag_limits(struct td_client_lag *l)
 {
-    return td_samples_quantile(&l->lag_ns, 0.99) > TD_CLIENT_LAG_SHARE * td_samples_quantile(&l->itl_ns, 0.5);
+    return td_samples_quantile(&l->lag_ns, 0.99) > TD_CLIENT_LAG_SHARE * td_samples_quantile(measure_of(l), 0.5);
 }
 
 static double ms(struct td_samples *s, double q)
@@ -67,9 +73,9 @@ const char *td_client_lag_words(struct td_client_lag *l, char *out, size_t n)
 const char *td_client_lag_limit_words(struct td_client_lag *l, char *out, size_t n)
 {
     snprintf(out, n,
-             "client-limited: 1 in 100 requests was sent %.2f ms late or more, and the median ITL is %.2f ms; no speed of the "
+             "client-limited: 1 in 100 requests was sent %.2f ms late or more, and the median %s is %.2f ms; no speed of the "
              "server can be told from that",
-             ms(&l->lag_ns, 0.99), ms(&l->itl_ns, 0.5));
+             ms(&l->lag_ns, 0.99), l->itl_ns.n ? "ITL" : "TTFT", ms(measure_of(l), 0.5));
     return out;
 }
 

@@ -15,7 +15,7 @@
 #include "common/samples.h"
 #include "format/records.h"
 
-#define TD_CLIENT_LAG_SHARE 0.1 /* of the median ITL: a p99 above it limits */
+#define TD_CLIENT_LAG_SHARE 0.1 /* of the median ITL, or TTFT where no answer has two tokens: a p99 above it limits */
 
 struct td_client_lag {            /* zeroed: none */
     struct td_samples lag_ns, itl_ns;
@@ -26,7 +26,7 @@ struct td_client_lag {            /* zeroed: none */
 /* Add a timed request. One that was not meant to be sent at a time is left out. */
 void td_client_lag_add(struct td_client_lag *l, const struct td_exchange *x);
 void td_client_lag_release(struct td_client_lag *l);
-/* The lag's p99 is above that share of the median ITL. False where either is not known. Sorts. */
+/* The lag's p99 is above that share. False without an answer whose times are known. Sorts. */
 bool td_client_lag_limits(struct td_client_lag *l);
 /* Say the lag in a sentence's part: "sent 0.05 / 0.10 / 0.31 ms late (p50/p90/p99)". Returns out; "" without requests. */
 const char *td_client_lag_words(struct td_client_lag *l, char *out, size_t n);

@@ -14,12 +14,12 @@
 
 #define MS 1000000
 
-/* A request that was due at 1 s, began so late, and was answered by three tokens 10 ms apart. */
-static void add(struct td_client_lag *l, int64_t late_ns, enum td_phase phase, bool due)
+/* A request that was due at 1 s, began so late, and was answered by so many of three tokens 10 ms apart. */
+static void add_answer(struct td_client_lag *l, int64_t late_ns, enum td_phase phase, bool due, int tokens)
 {
     const int64_t start = 1000 * MS + late_ns;
     struct td_token_event events[] = {{start + 5 * MS, 1}, {start + 15 * MS, 1}, {start + 25 * MS, 1}};
-    struct td_exchange x = {.phase = phase, .t_sent_ns = start + MS, .t_end_ns = start + 25 * MS, .n_tokens = 3, .events = events, .n_events = 3};
+    struct td_exchange x = {.phase = phase, .t_sent_ns = start + MS, .t_end_ns = start + 25 * MS, .n_tokens = tokens, .events = events, .n_events = (size_t)tokens};
 
     x.extra = cJSON_CreateObject();
     if (due)
@@ -27,6 +27,11 @@ static void add(struct td_client_lag *l, int64_t late_ns, enum td_phase phase, b
     cJSON_AddNumberToObject(x.extra, "start_ns", (double)start);
     td_client_lag_add(l, &x);
     cJSON_Delete(x.extra);
+}
+
+static void add(struct td_client_lag *l, int64_t late_ns, enum td_phase phase, bool due)
+{
+    add_answer(l, late_ns, phase, due, 3);
 }
 
 static void test_limit_is_a_tenth_of_the_itl(void **state)
@@ -45,6 +50,24 @@ static void test_limit_is_a_tenth_of_the_itl(void **state)
     assert_true(td_client_lag_limits(&l));
     assert_non_null(strstr(td_client_lag_limit_words(&l, words, sizeof words), "900.00 ms late or more, and the median ITL is 10.00 ms"));
     assert_string_equal(td_client_lag_words(&l, words, sizeof words), "sent 0.50 / 0.50 / 900.00 ms late (p50/p90/p99)");
+    td_client_lag_release(&l);
+}
+
+/* Answers of one token have no ITL: the lag is held against their TTFT, 5 ms. */
+static void test_one_token_each(void **state)
+{
+    struct td_client_lag l = {0};
+    char words[300];
+    int i;
+
+    (void)state;
+    for (i = 0; i < 99; i++)
+        add_answer(&l, MS / 4, TD_PHASE_TIMED, true, 1);
+    assert_false(td_client_lag_limits(&l));
+    for (i = 0; i < 9; i++)
+        add_answer(&l, 900 * MS, TD_PHASE_TIMED, true, 1);
+    assert_true(td_client_lag_limits(&l));
+    assert_non_null(strstr(td_client_lag_limit_words(&l, words, sizeof words), "the median TTFT is 5.00 ms"));
     td_client_lag_release(&l);
 }
 
@@ -94,7 +117,7 @@ static void test_quantiles(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_limit_is_a_tenth_of_the_itl), cmocka_unit_test(test_both_starts),
+        cmocka_unit_test(test_limit_is_a_tenth_of_the_itl), cmocka_unit_test(test_one_token_each), cmocka_unit_test(test_both_starts),
         cmocka_unit_test(test_others_do_not_count), cmocka_unit_test(test_quantiles)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
