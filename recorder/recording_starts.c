@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/log.h"
 #include "common/cpu_probe.h"
 #include "format/host_facts.h"
 #include "recorder/recording_state.h"
@@ -40,6 +41,24 @@ static bool has_next(struct td_recording *r, int64_t from, int64_t end, int64_t 
     return true;
 }
 
+static bool all_failed_since(const struct td_recording *r, const struct td_phase_summary *then)
+{
+    const struct td_phase_summary *now = &r->summary.phase[TD_PHASE_TIMED];
+
+    return now->failed - then->failed == now->requests - then->requests;
+}
+
+/* A duration would be spent on a server that is gone, or never meant to answer.
+ *   lost : repeats one after the other of which nothing succeeded */
+static bool is_given_up(const struct td_recording *r, int lost)
+{
+    if (!r->load.until_time || lost < 2)
+        return false;
+    if (!r->interrupted)
+        td_log(TD_LOG_WARN, "record", "two repeats failed whole, so the rest of --duration is not spent");
+    return true;
+}
+
 int td_recording_timed(struct td_recording *r, int64_t start, struct td_error *err)
 {
     const char *const *headers = r->opt->headers;
@@ -50,14 +69,17 @@ int td_recording_timed(struct td_recording *r, int64_t start, struct td_error *e
     const int64_t step = r->load.until_time || (singly && !(r->opt->rate > 0)) ? 1 : each;
     const double before = r->opt->starts > 1 ? td_cpu_probe_ms() : 0;
     int64_t from;
-    int rc = TD_OK;
+    int rc = TD_OK, lost = 0;
 
     if (!start)
         td_extras_metrics(&r->extras, &r->server, headers, &r->metrics[0]);
-    for (from = first; !rc && has_next(r, from, first + each, over_ns); from += step) {
+    for (from = first; !rc && !is_given_up(r, lost) && has_next(r, from, first + each, over_ns); from += step) {
+        const struct td_phase_summary before_it = r->summary.phase[TD_PHASE_TIMED];
+
         if (from > first)
             td_extras_reset_cache(&r->extras, &r->server, headers);
         rc = td_recording_send_phase(r, TD_PHASE_TIMED, from, step, "recording", err);
+        lost = all_failed_since(r, &before_it) ? lost + 1 : 0;
     }
     if (r->opt->starts > 1)
         r->probe_ms[r->n_probes++] = (before + td_cpu_probe_ms()) / 2;
