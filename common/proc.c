@@ -108,6 +108,7 @@ static char **merged_env(char *const *extra)
 static void __attribute__((noreturn))
 run_keeper(const struct td_proc_options *o, char **env, int report, int life)
 {
+    const pid_t keeper = getpid();    /* asked in the child, it could be gone already */
     struct report r = {0};
 
     td_proc_keeper_begin();
@@ -116,14 +117,17 @@ run_keeper(const struct td_proc_options *o, char **env, int report, int life)
         struct td_proc_options child = *o;
 
         child.ends_with_us = true; /* should the keeper be killed */
-        exec_child(&child, env, report, getppid());
+        exec_child(&child, env, report, keeper);
     }
     if (r.pid < 0)
         r = (struct report){0, errno};
     else
         setpgid(r.pid, r.pid);
-    if (write(report, &r, sizeof r) < 0 || r.pid <= 0)
+    if (write(report, &r, sizeof r) < 0 || r.pid <= 0) {
+        if (r.pid > 0)
+            kill(-r.pid, SIGKILL);    /* nobody knows of it */
         _exit(126);
+    }
     td_proc_keep(r.pid, life, FAMILY_GRACE_MS);
 }
 

@@ -341,13 +341,35 @@ def steady(text, work):
     return re.sub(r'\d+(\.\d+)?(e[+-]\d+)?', '0', text.replace(work, 'W'))
 
 
+def is_outlived(work):
+    """Does a process of that run go on two seconds after its program? Its environment names the folder."""
+    until = time.monotonic() + 2
+    while True:
+        pids = []
+        for pid in filter(str.isdigit, os.listdir('/proc')):
+            try:
+                with open('/proc/%s/environ' % pid, 'rb') as f:
+                    pids += [int(pid)] if (work + '/counts').encode() in f.read() else []
+            except OSError:
+                pass
+        if not pids or time.monotonic() > until:
+            break
+        time.sleep(0.05)
+    for pid in pids:
+        os.kill(pid, 9)
+    return bool(pids)
+
+
 def judge(scenario, work, fail, result, normal):
     """What is wrong with a run of `scenario`, or None."""
     code, out, err = result
     wrote = scenario.writes and work + '/' + scenario.writes
     made = scenario.file and work + '/' + scenario.file
+    outlived = is_outlived(work)
     if code is None:
         return 'it did not end within two minutes'
+    if outlived:
+        return 'a process that it started goes on'
     if code < 0:
         return 'it died of signal %d' % -code
     if code not in (0, 1, 2, 3, 4):
