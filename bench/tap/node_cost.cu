@@ -7,8 +7,14 @@
  * The graph is a decode step of 32 layers of an 8B model's sizes with one row: 128 products of 4-bit
  * weights, which come from memory, and a small kernel behind each. Each form is launched in each
  * round, in random order; its cost is the difference to the graph without copies of the same round,
- * over the products. What was copied must be what the form "behind" copied. Asserts no time. */
+ * over the products:
+ *   behind others : on the GPU, several launches one behind the other
+ *   alone         : from before a launch to the end of its graph by the host's clock, with an idle GPU
+ *                   before it, as a server has it that waits for a step's token
+ *   the call      : of those, how long the host was in the call that launches
+ * What was copied must be what the form "behind" copied. Asserts no time. */
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -331,6 +337,24 @@ static float launch(cudaGraphExec_t exec, const form &f, cudaStream_t stream, cu
     return 1000 * ms / LAUNCHES;
 }
 
+static double now_us()
+{
+    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/* A launch alone; *call: the host's part. */
+static double launch_alone(cudaGraphExec_t exec, const form &f, cudaStream_t stream, double *call)
+{
+    const double from = now_us();
+
+    CHECK(cudaGraphLaunch(exec, stream));
+    if (f.step)
+        CHECK(cudaMemcpyAsync(ring, arena, arena_bytes, cudaMemcpyDeviceToDevice, stream));
+    *call = now_us() - from;
+    CHECK(cudaStreamSynchronize(stream));
+    return now_us() - from;
+}
+
 static std::vector<char> copied(cudaGraphExec_t exec, cudaStream_t stream)
 {
     std::vector<char> out(arena_bytes);
@@ -366,10 +390,27 @@ static void interval(const std::vector<double> &v, double *lo, double *hi)
     *lo = at(medians, 0.025), *hi = at(medians, 0.975);
 }
 
+/* What each form costs, by its rounds and those of the form without copies. */
+static void print_costs(const char *what, const std::vector<double> us[FORMS])
+{
+    printf("%-36s %8s  %-18s %s\n", what, "us/node", "95 % interval", "middle half of rounds");
+    for (int f = 1; f < FORMS; f++) {
+        std::vector<double> d;
+        double lo, hi;
+
+        for (size_t i = 0; i < us[f].size(); i++)
+            d.push_back((us[f][i] - us[0][i]) / OPS);
+        if (d.empty())
+            continue;
+        interval(d, &lo, &hi);
+        printf("%-36s %8.3f  [%.3f, %.3f]     %.3f to %.3f\n", forms[f].name, at(d, 0.5), lo, hi, at(d, 0.25), at(d, 0.75));
+    }
+}
+
 int main(int argc, char **argv)
 {
     const int rounds = argc > 1 ? atoi(argv[1]) : 40;
-    std::vector<double> us[FORMS];
+    std::vector<double> us[FORMS], alone[FORMS], call[FORMS];
     std::vector<int> order;
     std::vector<char> want;
     cudaGraphExec_t exec[FORMS];
@@ -408,24 +449,20 @@ int main(int argc, char **argv)
         std::shuffle(order.begin(), order.end(), r);
         for (int f : order) {
             const float t = launch(exec[f], forms[f], stream, e);
+            double host, whole = launch_alone(exec[f], forms[f], stream, &host);
 
-            if (i >= 0)
-                us[f].push_back(t);
+            if (i < 0)
+                continue;             /* it warms up */
+            us[f].push_back(t);
+            alone[f].push_back(whole);
+            call[f].push_back(host);
         }
     }
-    printf("%s, %d products, %d small kernels, %.1f MB copied; %d rounds of %d launches; without copies a graph takes %.1f us\n", prop.name, OPS, OPS,
-           arena_bytes / 1e6, rounds, LAUNCHES, at(us[0], 0.5));
-    printf("%-36s %8s  %-18s %s\n", "form", "us/node", "95 % interval", "middle half of rounds");
-    for (int f = 1; f < FORMS; f++) {
-        std::vector<double> d;
-        double lo, hi;
-
-        for (int i = 0; i < rounds && exec[f]; i++)
-            d.push_back((us[f][i] - us[0][i]) / OPS);
-        if (d.empty())
-            continue;
-        interval(d, &lo, &hi);
-        printf("%-36s %8.3f  [%.3f, %.3f]     %.3f to %.3f\n", forms[f].name, at(d, 0.5), lo, hi, at(d, 0.25), at(d, 0.75));
-    }
+    printf("%s, %d products, %d small kernels, %.1f MB copied; %d rounds of %d launches and one alone; without copies a graph takes %.1f us, "
+           "alone %.1f us, the call %.1f us\n",
+           prop.name, OPS, OPS, arena_bytes / 1e6, rounds, LAUNCHES, at(us[0], 0.5), at(alone[0], 0.5), at(call[0], 0.5));
+    print_costs("behind others", us);
+    print_costs("alone", alone);
+    print_costs("the call", call);
     return wrong;
 }
