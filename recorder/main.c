@@ -54,7 +54,7 @@ static const struct td_arg table[] = {
      "with --run: start the server N times, and send --repeat to each start, so that a gate on this host can tell a slower server from "
      "one that was started again (default 1)", 1, 100},
     {"concurrency", 'c', TD_ARG_I64, &given.o.concurrency, "N",
-     "requests in flight (default: as the suite says)", 1, 4096},
+     "requests in flight, the next one when one has ended (default: as the suite says)", 1, 4096},
     {"rate", 0, TD_ARG_NUM, &given.o.rate, "R",
      "send R requests a second, each at its time whatever the server does (default: the next when "
      "those before are answered)", 1e-4, TD_ARRIVAL_RATE_MAX},

@@ -41,6 +41,13 @@ static bool has_next(struct td_recording *r, int64_t from, int64_t end, int64_t 
     return true;
 }
 
+/* May the rest of a duration go in one loop, which drains nothing between two repeats? Not until a repeat came whole enough to
+ * tell that the server answers. */
+static bool goes_in_one_loop(const struct td_recording *r, bool singly, int64_t from, int lost)
+{
+    return r->load.until_time && !singly && r->opt->concurrency > 1 && from && !lost;
+}
+
 static bool all_failed_since(const struct td_recording *r, const struct td_phase_summary *then)
 {
     const struct td_phase_summary *now = &r->summary.phase[TD_PHASE_TIMED];
@@ -68,17 +75,21 @@ int td_recording_timed(struct td_recording *r, int64_t start, struct td_error *e
                singly = reset && (r->server.without >> TD_FIELD_SALT & 1 || r->server.kind == TD_API_SGLANG);
     const int64_t step = r->load.until_time || (singly && !(r->opt->rate > 0)) ? 1 : each;
     const double before = r->opt->starts > 1 ? td_cpu_probe_ms() : 0;
-    int64_t from;
+    int64_t from, sent = step;
     int rc = TD_OK, lost = 0;
 
     if (!start)
         td_extras_metrics(&r->extras, &r->server, headers, &r->metrics[0]);
-    for (from = first; !rc && !is_given_up(r, lost) && has_next(r, from, first + each, over_ns); from += step) {
+    for (from = first; !rc && !is_given_up(r, lost) && has_next(r, from, first + each, over_ns); from += sent) {
         const struct td_phase_summary before_it = r->summary.phase[TD_PHASE_TIMED];
 
         if (from > first)
             td_extras_reset_cache(&r->extras, &r->server, headers);
-        rc = td_recording_send_phase(r, TD_PHASE_TIMED, from, step, "recording", err);
+        sent = step;
+        if (goes_in_one_loop(r, singly, from, lost))
+            rc = td_recording_send_until(r, from, over_ns, &sent, err);
+        else
+            rc = td_recording_send_phase(r, TD_PHASE_TIMED, from, step, "recording", err);
         lost = all_failed_since(r, &before_it) ? lost + 1 : 0;
     }
     if (r->opt->starts > 1)

@@ -5,9 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "recorder/flight_watch.h"
+#include "recorder/recording_state.h"
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
@@ -90,8 +92,31 @@ static void count_requests(struct td_writer *w, const struct td_plan *plan,
 
 #define WHOLE_ANSWER 10 /* times --timeout: a server that drips must not hold the recording for ever */
 
-int td_recording_send_plan(struct td_recording *r, const struct td_plan *plan, const char *progress,
-                           struct td_error *err)
+/* Repeats that are planned while others are sent. */
+struct growing { struct td_recording *r; struct td_plan plan; int64_t next, over_ns; };
+
+static int add_repeat(struct growing *g, struct td_error *err)
+{
+    const struct td_recording *r = g->r;
+    const struct td_suite_sending how = {.first_repeat = (int32_t)g->next, .repeats = 1,
+                                         .concurrency = (int32_t)r->opt->concurrency, .phase = TD_PHASE_TIMED};
+
+    td_recording_plan_repeat(g->r, ++g->next);
+    return td_suite_plan(&r->suite, &r->server, &r->sampling, &how, &g->plan, err);
+}
+
+/* A td_send_more_fn. A duration is not spent on a server that only fails. */
+static int plan_more(void *arg, const struct td_send_stats *so_far, struct td_error *err)
+{
+    struct growing *g = arg;
+
+    if (td_clock_mono_ns() >= g->over_ns || so_far->lost_in_row >= 2 * (int64_t)g->r->suite.n)
+        return TD_OK;
+    return add_repeat(g, err);
+}
+
+static int send_plan(struct td_recording *r, const struct td_plan *plan, struct growing *growing, const char *progress,
+                     struct td_error *err)
 {
     struct td_send_stats st;
     struct td_send_options o = {.server = &r->server,
@@ -106,6 +131,9 @@ int td_recording_send_plan(struct td_recording *r, const struct td_plan *plan, c
                                 .request_id = request_id,
                                 .request_id_arg = r,
                                 .first_stream = r->next_stream,
+                                .more = growing ? plan_more : NULL,
+                                .more_arg = growing,
+                                .growing = growing ? &growing->plan : NULL,
                                 .stop = r->stop,
                                 .alive = td_run_server_alive,
                                 .alive_arg = &r->started,
@@ -121,6 +149,24 @@ int td_recording_send_plan(struct td_recording *r, const struct td_plan *plan, c
         td_error_clear(err);
         rc = TD_OK;
     }
+    return rc;
+}
+
+int td_recording_send_plan(struct td_recording *r, const struct td_plan *plan, const char *progress,
+                           struct td_error *err)
+{
+    return send_plan(r, plan, NULL, progress, err);
+}
+
+int td_recording_send_until(struct td_recording *r, int64_t from, int64_t over_ns, int64_t *repeats, struct td_error *err)
+{
+    struct growing g = {.r = r, .plan = TD_PLAN_INIT, .next = from, .over_ns = over_ns};
+    int rc = add_repeat(&g, err);
+
+    if (!rc)
+        rc = send_plan(r, &g.plan, &g, "recording", err);
+    td_plan_release(&g.plan);
+    *repeats = g.next - from;
     return rc;
 }
 

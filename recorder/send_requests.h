@@ -15,6 +15,10 @@ int td_recording_receive(void *arg, struct td_exchange *x, struct td_error *err)
 int td_recording_send_plan(struct td_recording *r, const struct td_plan *plan, const char *progress,
                            struct td_error *err);
 
+/* Send the timed repeats from `from` on, one closed loop, until `over_ns` (monotonic). The plan grows with each repeat that
+ * begins. *repeats: how many were planned. */
+int td_recording_send_until(struct td_recording *r, int64_t from, int64_t over_ns, int64_t *repeats, struct td_error *err);
+
 /* Send the suite: repeats [from, from + repeats) of a phase. */
 int td_recording_send_phase(struct td_recording *r, enum td_phase phase, int64_t from,
                             int64_t repeats, const char *progress, struct td_error *err);

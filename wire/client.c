@@ -552,14 +552,14 @@ static void handle_event(struct td_client *c, const struct epoll_event *ev)
     curl_multi_socket_action(c->multi, ev->data.fd, flags, &running);
 }
 
-int td_client_run(struct td_client *c, int64_t until_ns, struct td_error *err)
+int td_client_run_down(struct td_client *c, int left, int64_t until_ns, struct td_error *err)
 {
     struct epoll_event evs[64];
     int64_t now = td_clock_mono_ns(), sweep = now + SWEEP_NS;
     int n, i;
 
     set_due(c, until_ns);
-    while (c->n_live) {
+    while (c->n_live > left) {
         int64_t wake;
 
         if (c->opt.stop && *c->opt.stop)
@@ -582,4 +582,9 @@ int td_client_run(struct td_client *c, int64_t until_ns, struct td_error *err)
         }
     }
     return TD_OK;
+}
+
+int td_client_run(struct td_client *c, int64_t until_ns, struct td_error *err)
+{
+    return td_client_run_down(c, 0, until_ns, err);
 }

@@ -68,6 +68,8 @@ int td_client_in_flight(const struct td_client *c);
 /* Move bytes until `until_ns` (monotonic; INT64_MAX: no limit) or until nothing is in flight, whichever comes first.
  * TD_OK, TD_EINTR (stop was set; requests stay in flight), TD_EIO. Returns at once when nothing is in flight. */
 int td_client_run(struct td_client *c, int64_t until_ns, struct td_error *err);
+/* The same, but return as soon as no more than `left` are in flight. */
+int td_client_run_down(struct td_client *c, int left, int64_t until_ns, struct td_error *err);
 /* Cancel all requests in flight. done is called for each, with kind "cut" and this sentence. */
 void td_client_cancel_all(struct td_client *c, const char *why);
 

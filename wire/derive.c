@@ -317,7 +317,7 @@ static void add_extra_i64(cJSON *extra, const char *key, int64_t v)
 
 static cJSON *make_extra(const struct stream *s, bool ok)
 {
-    const cJSON *o = td_json_get(s->open, "open"), *group = td_json_get(o, "group"),
+    const cJSON *o = td_json_get(s->open, "open"), *group = td_json_get(o, "group"), *loop = td_json_get(o, "loop"),
                 *role = td_json_get(o, "role"), *due = td_json_get(o, "due_ns"),
                 *uncompressed = td_json_get(s->uncompressed, "uncompressed");
     const struct td_answer *a = &s->answer;
@@ -329,6 +329,8 @@ static cJSON *make_extra(const struct stream *s, bool ok)
         cJSON_AddStringToObject(extra, "response_id", a->id);
     if (group)
         cJSON_AddItemToObject(extra, "group", cJSON_Duplicate(group, true));
+    if (loop)
+        cJSON_AddItemToObject(extra, "loop", cJSON_Duplicate(loop, true));
     if (role)
         cJSON_AddItemToObject(extra, "role", cJSON_Duplicate(role, true));
     if (due)

@@ -30,6 +30,9 @@ struct sender {
     int refused_groups, group_refused, group_ok;
     bool no_files;                /* this machine's limit of open files was reached */
     int silent_groups, group_silent; /* timed out */
+    int64_t unheard, unheard_refused; /* requests that were refused or timed out, one after the other; refused of them */
+    int64_t loop;                 /* the closed loop that is being sent, and the stream of its first request */
+    uint32_t loop_stream;
     struct td_progress progress;
     int64_t ended;
 };
@@ -91,7 +94,8 @@ static void note_open(struct sender *s, uint32_t stream, const struct td_plan_it
     const struct td_open_note note = {
         .prompt_id = it->prompt_id, .category = it->category, .phase = phase_name(it->phase),
         .api = *it->api ? it->api : td_api_name(s->opt->server->kind), .method = it->method, .path = it->path,
-        .repeat = it->repeat, .concurrency = it->concurrency, .grouped = true, .group = it->group, .role = it->role,
+        .repeat = it->repeat, .concurrency = it->concurrency, .grouped = true, .group = it->group,
+        .loop = it->loop ? s->loop_stream : 0, .role = it->role,
         .scored_from = it->scored_from, .due_ns = it->at_ns >= 0 ? s->start_ns + it->at_ns : 0};
     struct td_buf b = TD_BUF_INIT(1 << 20);
 
@@ -137,6 +141,18 @@ static void show_progress(struct sender *s)
     td_progress_at(&s->progress, s->ended, s->opt->show_size && s->opt->writer ? size : NULL);
 }
 
+static void count_unheard(struct sender *s, bool refused, bool silent)
+{
+    if (refused)
+        s->group_refused++;
+    else if (silent)
+        s->group_silent++;
+    else
+        s->group_ok++;
+    s->unheard = refused || silent ? s->unheard + 1 : 0;
+    s->unheard_refused = s->unheard ? s->unheard_refused + refused : 0;
+}
+
 static void on_request_done(void *arg, const struct td_client_done *done)
 {
     struct sender *s = arg;
@@ -150,12 +166,10 @@ static void on_request_done(void *arg, const struct td_client_done *done)
     s->stats->failed += kind != NULL;
     s->stats->unseen += kind && !strcmp(kind, TD_ERROR_UNSEEN);
     s->no_files |= done->no_files;
-    if (kind && (!strcmp(kind, "connect") || done->no_files))
-        s->group_refused++;
-    else if (kind && !strcmp(kind, "timeout"))
-        s->group_silent++;
-    else
-        s->group_ok++;
+    s->stats->lost_in_row = kind || done->http_status >= 400 ? s->stats->lost_in_row + 1 : 0;
+    count_unheard(s, kind && (!strcmp(kind, "connect") || done->no_files), kind && !strcmp(kind, "timeout"));
+    if (s->opt->more)
+        td_plan_item_release(&s->opt->growing->items[done->stream - s->opt->first_stream]);
     s->ended++;
     show_progress(s);
 }
@@ -207,23 +221,57 @@ static int start_request(struct sender *s, struct td_plan_item *it)
     return td_client_start(s->client, &req, s->err);
 }
 
-/* Send one group, the items [from, to). */
-static int send_group(struct sender *s, size_t from, size_t to)
+/* Is the next item sent without waiting for all before? A loop asks for more at its end. */
+static bool goes_on(struct sender *s, size_t i, const struct td_plan_item *first, int *rc)
 {
+    const struct td_plan_item *it;
+
+    if (i == s->plan->n && first->loop && s->opt->more && !is_stopped(s))
+        *rc = s->opt->more(s->opt->more_arg, s->stats, s->err);
+    if (*rc || i == s->plan->n)
+        return false;
+    it = &s->plan->items[i];
+    return first->loop || it->loop ? it->loop == first->loop : it->group == first->group;
+}
+
+/* Nobody was there for twice as many requests of a loop as are in flight. */
+static bool loop_is_lost(const struct sender *s, const struct td_plan_item *first)
+{
+    return first->loop && (s->stats->server_gone || s->unheard >= 2 * first->concurrency);
+}
+
+/* Wait for the time of an item, or for room in its loop. */
+static int wait_for_turn(struct sender *s, const struct td_plan_item *it)
+{
+    int rc = TD_OK;
+
+    if (it->at_ns >= 0)
+        run_until(s, s->start_ns + it->at_ns);
+    while (it->loop && !rc && td_client_in_flight(s->client) >= it->concurrency) {
+        rc = td_client_run_down(s->client, it->concurrency - 1, td_clock_mono_ns() + SHOW_EVERY_NS, s->err);
+        show_progress(s);
+    }
+    return rc;
+}
+
+/* Send the items from *at on that do not wait for all before: a group, or a loop. */
+static int send_group(struct sender *s, size_t *at)
+{
+    const struct td_plan_item first = s->plan->items[*at]; /* a copy: the plan may grow */
     /* items with times of their own leave no pause */
-    bool pause = s->opt->writer && s->plan->items[from].at_ns < 0;
-    size_t i;
+    bool pause = s->opt->writer && first.at_ns < 0;
     int rc = TD_OK;
 
     s->group_refused = s->group_silent = s->group_ok = 0;
+    s->loop_stream = s->stats->next_stream;
     if (pause)
         td_writer_pause(s->opt->writer);
-    for (i = from; !rc && i < to; i++) {
-        if (s->plan->items[i].at_ns >= 0)
-            run_until(s, s->start_ns + s->plan->items[i].at_ns);
-        if (is_stopped(s))
+    for (; goes_on(s, *at, &first, &rc); ++*at) {
+        rc = wait_for_turn(s, &s->plan->items[*at]);
+        if (rc || is_stopped(s) || loop_is_lost(s, &first))
             break;
-        rc = start_request(s, &s->plan->items[i]);
+        if ((rc = start_request(s, &s->plan->items[*at])))
+            break;
     }
     while (!rc && td_client_in_flight(s->client)) { /* a log learns of a long answer, too */
         rc = td_client_run(s->client, td_clock_mono_ns() + SHOW_EVERY_NS, s->err);
@@ -246,14 +294,14 @@ static int send_group(struct sender *s, size_t from, size_t to)
  * reason. */
 static void note_unsent(struct sender *s, size_t from)
 {
-    const bool no_files = s->no_files && s->refused_groups;
+    const bool refused = s->unheard_refused > 0, no_files = s->no_files && refused;
     const char *kind = s->stats->server_gone ? "server"
                        : no_files            ? TD_ERROR_UNSEEN
-                       : s->refused_groups   ? "connect"
+                       : refused             ? "connect"
                                              : "timeout";
     const char *why = s->stats->server_gone ? "not sent: the server's process is gone"
                       : no_files            ? "not sent: this machine has no open files left (ulimit -n)"
-                      : s->refused_groups   ? "not sent: the server no longer accepts connections"
+                      : refused             ? "not sent: the server no longer accepts connections"
                                             : "not sent: the server no longer answers";
     size_t i;
 
@@ -270,18 +318,15 @@ static void note_unsent(struct sender *s, size_t from)
 
 static int send_all(struct sender *s)
 {
-    size_t i = 0, j;
+    size_t i = 0;
     int rc = TD_OK;
 
     while (i < s->plan->n && !rc) {
-        if (s->refused_groups >= 2 || s->silent_groups >= 2 || server_gone(s)) {
+        if (s->refused_groups >= 2 || s->silent_groups >= 2 || server_gone(s) || loop_is_lost(s, &s->plan->items[i])) {
             note_unsent(s, i);
             return s->rc;
         }
-        for (j = i + 1; j < s->plan->n && s->plan->items[j].group == s->plan->items[i].group;)
-            j++;
-        rc = send_group(s, i, j);
-        i = j;
+        rc = send_group(s, &i);
     }
     return rc;
 }
@@ -293,9 +338,12 @@ static int64_t largest_group(const struct td_plan *plan)
     size_t i;
 
     for (i = 0; i < plan->n; i++) {
-        if (plan->items[i].at_ns >= 0)
+        const struct td_plan_item *it = &plan->items[i];
+
+        if (it->at_ns >= 0)
             return 0;
-        here = i && plan->items[i].group == plan->items[i - 1].group ? here + 1 : 1;
+        here = i && it->loop == it[-1].loop && (it->loop || it->group == it[-1].group) ? here + 1 : 1;
+        here = it->loop && here > it->concurrency ? it->concurrency : here;
         most = here > most ? here : most;
     }
     return most;

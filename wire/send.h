@@ -11,6 +11,11 @@
 #include "wire/derive.h"
 #include "wire/send_plan.h"
 
+struct td_send_stats;
+/* Append requests to the plan that is being sent (what was sent of it is given back), or none: then the sending ends.
+ * `so_far` has what was counted until now. */
+typedef int td_send_more_fn(void *arg, const struct td_send_stats *so_far, struct td_error *err);
+
 struct td_send_options {
     const struct td_api_server *server;
     const char *const *headers;    /* as td_client_options */
@@ -23,6 +28,8 @@ struct td_send_options {
     bool keep_salt;                /* do not renew cache_salt */
     void (*request_id)(void *arg, uint32_t stream, char out[64]); void *request_id_arg; /* X-Request-Id, or NULL */
     uint32_t first_stream;         /* number of the first request */
+    td_send_more_fn *more; void *more_arg; /* asked for more where all of a closed loop was sent; or NULL */
+    struct td_plan *growing;       /* with `more`: the plan itself */
     const volatile sig_atomic_t *stop;
     bool (*alive)(void *arg); void *alive_arg; /* does the server's process run? asked between
                                       groups and at failures; or NULL */
@@ -37,6 +44,7 @@ struct td_send_stats {
     uint32_t next_stream;
     int64_t t_start_ns, t_end_ns;
     bool interrupted, server_gone;
+    int64_t lost_in_row;           /* of those that ended last: failed, or answered with an HTTP error */
     int64_t unseen;                /* of failed: for what this machine lacks (open files, memory, ports) */
     bool no_files;                 /* requests are unsent since this machine has no open files left */
 };
@@ -44,7 +52,8 @@ struct td_send_stats {
 /* Send the plan. Nothing is sent when it holds a request that is not allowed: TD_EINVAL. The wire
  * log gets, for each request, the open note, its bytes and the close note. Failed requests are no
  * error here: stats and exchanges show them. Once the server's process is gone, or all requests of
- * two groups in a row could not connect or timed out, the rest is not sent: those requests are noted
+ * two groups in a row could not connect or timed out, or twice as many as a closed loop has in flight,
+ * the rest is not sent: those requests are noted
  * as failed ("server", "connect", "timeout") and counted in `unsent`. TD_OK; TD_EINTR: stopped, requests in flight are closed as "cut", the rest is not
  * noted; TD_EIO: the writer failed; else what the deriver or emit returned. stats is filled in any
  * case. */

@@ -17,7 +17,7 @@
 
 #define PLAN_MAX 10000000
 
-static void item_release(struct td_plan_item *it)
+void td_plan_item_release(struct td_plan_item *it)
 {
     free(it->prompt_id);
     free(it->category);
@@ -26,6 +26,7 @@ static void item_release(struct td_plan_item *it)
     free(it->path);
     free(it->role);
     free(it->body);
+    it->prompt_id = it->category = it->api = it->method = it->path = it->role = it->body = NULL;
 }
 
 static char *dup_str(const char *s)
@@ -50,7 +51,7 @@ int td_plan_add(struct td_plan *p, const struct td_plan_item *item, struct td_er
     it.role = dup_str(item->role);
     it.body = malloc(item->body_len + 1);
     if (!it.prompt_id || !it.category || !it.api || !it.method || !it.path || !it.role || !it.body) {
-        item_release(&it);
+        td_plan_item_release(&it);
         return td_fail(err, TD_ENOMEM, "out of memory for a request of %zu bytes", item->body_len);
     }
     if (item->body_len)
@@ -65,7 +66,7 @@ void td_plan_release(struct td_plan *p)
     size_t i;
 
     for (i = 0; i < p->n; i++)
-        item_release(&p->items[i]);
+        td_plan_item_release(&p->items[i]);
     free(p->items);
     *p = (struct td_plan)TD_PLAN_INIT;
 }
@@ -75,6 +76,15 @@ int64_t td_plan_next_group(const struct td_plan *p)
     return p->n ? p->items[p->n - 1].group + 1 : 0;
 }
 
+int64_t td_plan_next_loop(const struct td_plan *p)
+{
+    size_t i = p->n;
+
+    while (i && !p->items[i - 1].loop)
+        i--;
+    return i ? p->items[i - 1].loop + 1 : 1;
+}
+
 static int by_stream(const void *a, const void *b)
 {
     const struct td_exchange *x = *(struct td_exchange *const *)a, *y = *(struct td_exchange *const *)b;
@@ -82,21 +92,42 @@ static int by_stream(const void *a, const void *b)
     return x->stream < y->stream ? -1 : x->stream > y->stream;
 }
 
-/* The group that is being put together. t_end: when its last exchange ended so far */
-struct group_of { int64_t recorded, t_end, number; int32_t size; const struct td_exchange *first; };
+/* The group that is being put together. t_end: when its last exchange ended so far; loop: number of the loop that it
+ * is of, or was the last one of */
+struct group_of { int64_t recorded, t_end, number, loop; int32_t size; const struct td_exchange *first, *last; };
 
 static bool was_due(const struct td_exchange *x)
 {
     return td_json_get_i64(x->extra, "due_ns", 0) > 0;
 }
 
-/* at_times: what was due at a time is sent then, and waits for nothing: not for the answers of the repeat before, either */
-static bool same_group(const struct group_of *g, const struct td_exchange *x, bool at_times)
+static int64_t loop_of(const struct td_exchange *x)
+{
+    return td_json_get_i64(x->extra, "loop", 0);
+}
+
+/* Of repeats that start over, those of a loop that held all of them are one loop, too. */
+static bool same_loop(const struct td_exchange *a, const struct td_exchange *b)
+{
+    return a && loop_of(a) > 0 && loop_of(a) == loop_of(b) && a->concurrency == b->concurrency && a->phase == b->phase;
+}
+
+/* Has this a time of its own to be sent at, whatever became of the requests before? What was due has one at any speed but
+ * as soon as possible; what followed others in a loop, where recorded times are asked for. */
+static bool waits_for_nothing(const struct td_exchange *before, const struct td_exchange *x, double speed)
+{
+    return (speed > 0 && same_loop(before, x)) || (speed != 0 && was_due(before) && was_due(x));
+}
+
+static bool same_group(const struct group_of *g, const struct td_exchange *x, double speed)
 {
     int64_t recorded = td_json_get_i64(x->extra, "group", -1);
 
-    if (!g->first || g->first->phase != x->phase ||
-        (g->first->repeat != x->repeat && !(at_times && was_due(g->first) && was_due(x))))
+    if (!g->first || g->first->phase != x->phase)
+        return false;
+    if (waits_for_nothing(g->first, x, speed) && (loop_of(x) > 0 || g->recorded == recorded))
+        return true;
+    if (g->first->repeat != x->repeat)
         return false;
     if (recorded >= 0 || g->recorded >= 0)
         return recorded == g->recorded;
@@ -115,6 +146,18 @@ static int set_time(struct td_plan_item *it, const struct td_exchange *x, int64_
     return TD_OK;
 }
 
+/* Begin another group, or another loop. */
+static void follow(struct group_of *g, const struct td_exchange *x, double speed)
+{
+    if (!same_loop(g->last, x))
+        g->loop += loop_of(x) > 0;
+    if (!same_group(g, x, speed))
+        *g = (struct group_of){td_json_get_i64(x->extra, "group", -1), 0, g->number + 1, g->loop, 0, x, x};
+    g->size++;
+    g->t_end = x->t_end_ns > g->t_end ? x->t_end_ns : g->t_end;
+    g->last = x;
+}
+
 static int add_recorded(struct td_plan *p, const struct td_exchange *x, const struct group_of *g, int64_t t0, double speed,
                         struct td_error *err)
 {
@@ -129,6 +172,7 @@ static int add_recorded(struct td_plan *p, const struct td_exchange *x, const st
         speed = was_due(x);
     if (speed > 0 && x->t_sent_ns && (rc = set_time(&it, x, t0, speed, err)))
         return rc;
+    it.loop = it.at_ns < 0 && loop_of(x) > 0 ? g->loop : 0;
     td_jw_init(&w, &body, false);
     td_jw_value(&w, NULL, x->request);
     it.body = body.data;
@@ -143,7 +187,7 @@ int td_plan_from_exchanges(const struct td_exchange *xs, size_t n, unsigned phas
                            size_t *skipped, struct td_error *err)
 {
     const struct td_exchange **order = malloc((n + 1) * sizeof *order);
-    struct group_of g = {.number = td_plan_next_group(p) - 1};
+    struct group_of g = {.number = td_plan_next_group(p) - 1, .loop = td_plan_next_loop(p) - 1};
     int64_t t0 = INT64_MAX;
     size_t i, m = 0;
     int rc = TD_OK;
@@ -164,10 +208,7 @@ int td_plan_from_exchanges(const struct td_exchange *xs, size_t n, unsigned phas
     }
     qsort(order, m, sizeof *order, by_stream);
     for (i = 0; i < m && !rc; i++) {
-        if (!same_group(&g, order[i], speed != 0))
-            g = (struct group_of){td_json_get_i64(order[i]->extra, "group", -1), 0, g.number + 1, 0, order[i]};
-        g.size++;
-        g.t_end = order[i]->t_end_ns > g.t_end ? order[i]->t_end_ns : g.t_end;
+        follow(&g, order[i], speed);
         rc = add_recorded(p, order[i], &g, t0, speed, err);
     }
     free(order);

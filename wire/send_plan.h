@@ -7,8 +7,9 @@
 #include "format/records.h"
 #include "wire/api.h"
 
-/* One request. Requests of a group are in flight together; the next group waits until all of them
- * are done. */
+/* One request. Requests of a closed loop follow one another: the next one is sent as soon as fewer than
+ * `concurrency` are in flight. Others are sent in groups: those of a group are in flight together. The next loop,
+ * or group, waits until all are done. */
 struct td_plan_item {
     char *prompt_id, *category, *api, *method, *path;
     char *role;               /* "": ordinary, as NULL; "ids": fill_ids.h; "scores": scores.h */
@@ -17,6 +18,7 @@ struct td_plan_item {
     int32_t scored_from;      /* role "scores": where the recorded answer begins; else 0 */
     enum td_phase phase;
     int64_t group;
+    int64_t loop;             /* > 0: number of its closed loop; 0: none */
     int64_t at_ns;            /* after the plan's start; -1: once the group before is done */
 };
 struct td_plan { struct td_plan_item *items; size_t n, cap; };
@@ -26,9 +28,13 @@ struct td_plan { struct td_plan_item *items; size_t n, cap; };
 /* Append a request; strings and body are copied. TD_ENOMEM, TD_ELIMIT. */
 int td_plan_add(struct td_plan *p, const struct td_plan_item *item, struct td_error *err);
 void td_plan_release(struct td_plan *p);
+/* Give back what an item holds, once it was sent: a plan that grows would keep all of it. Its place stays. */
+void td_plan_item_release(struct td_plan_item *it);
 int64_t td_plan_next_group(const struct td_plan *p);   /* largest group + 1 */
+int64_t td_plan_next_loop(const struct td_plan *p);    /* largest loop + 1 */
 /* Append the requests of a recording, in the order in which they were sent. Groups are the recorded
- * ones; without these, exchanges whose times overlapped and that asked for the same concurrency.
+ * ones; without these, exchanges whose times overlapped and that asked for the same concurrency. Loops are the
+ * recorded ones, where nothing has a time; repeats that start over go on with a loop that held all of them.
  *   xs      : [n], any order, borrowed; bodies are written from `request`
  *   phases  : bit mask of 1 << enum td_phase
  *   speed   : 0 as soon as possible, 1 at the recorded times, N times faster; TD_PLAN_AS_SENT: at the intended times what

@@ -21,6 +21,8 @@ void td_open_note(struct td_buf *out, const struct td_open_note *note)
     td_jw_cstr(&w, "path", note->path);
     if (note->grouped)
         td_jw_i64(&w, "group", note->group);
+    if (note->loop)
+        td_jw_i64(&w, "loop", note->loop);
     if (note->role && *note->role)
         td_jw_cstr(&w, "role", note->role);
     if (note->scored_from)

@@ -13,6 +13,7 @@ struct td_open_note {
     const char *prompt_id, *category, *phase, *api, *method, *path;
     int64_t repeat, concurrency;
     bool grouped; int64_t group;  /* grouped: it was sent with others */
+    int64_t loop;                 /* number of its closed loop; 0: none */
     const char *role;             /* "" or NULL: none */
     int64_t scored_from, due_ns;  /* 0: none */
 };

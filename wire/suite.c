@@ -247,6 +247,7 @@ struct planning {
     const struct td_suite_sending *how;
     struct td_plan *plan;
     size_t full;              /* the plan's length when `most` are planned */
+    int64_t loop;             /* number of the loop that is planned; 0: none */
 };
 
 static int plan_prompt(const struct planning *g, const struct td_prompt *p, int32_t repeat, int32_t concurrency, int64_t group,
@@ -255,7 +256,8 @@ static int plan_prompt(const struct planning *g, const struct td_prompt *p, int3
     struct td_buf body = TD_BUF_INIT((size_t)64 << 20);
     const char *path = NULL;
     struct td_plan_item it = {.prompt_id = p->id, .category = p->category, .method = NULL, .repeat = repeat,
-                              .concurrency = concurrency, .phase = g->how->phase, .group = group, .at_ns = at_ns};
+                              .concurrency = concurrency, .phase = g->how->phase, .group = group,
+                              .loop = g->loop, .at_ns = at_ns};
     int rc = td_api_write_body(g->server, p, g->sampling, &body, &path, err);
 
     if (!rc) {
@@ -273,7 +275,15 @@ static int plan_prompt(const struct planning *g, const struct td_prompt *p, int3
     return rc;
 }
 
-/* Plan all prompts of one level of concurrency, in groups of that size. */
+/* Only what is timed goes in closed loops: steps of the tapped phase are told apart by groups (step_rows.h). One request
+ * at a time is a group of one, behind which exchanges can be derived. */
+static bool is_loop(const struct td_suite_sending *how, int32_t level)
+{
+    return how->phase == TD_PHASE_TIMED && level > 1;
+}
+
+/* Plan all prompts of one level of concurrency, in groups of that size. The groups of a loop say in which order its requests
+ * begin; nothing waits for them. */
 static int plan_level(const struct planning *g, int32_t repeat, int32_t level, bool all, struct td_error *err)
 {
     int64_t group = td_plan_next_group(g->plan);
@@ -324,23 +334,35 @@ static int plan_arrivals(const struct planning *g, struct td_error *err)
     return rc;
 }
 
+/* All repeats are one loop, and what is planned behind it is of it, too. */
+static int64_t plan_loop(const struct td_plan *plan, const struct td_suite_sending *how)
+{
+    const struct td_plan_item *last = plan->n ? &plan->items[plan->n - 1] : NULL;
+    const bool goes_on = last && last->loop > 0 && last->concurrency == how->concurrency && last->phase == how->phase;
+
+    return goes_on ? last->loop : td_plan_next_loop(plan);
+}
+
 int td_suite_plan(const struct td_suite *suite, const struct td_api_server *server, const struct td_sampling *sampling,
                   const struct td_suite_sending *how, struct td_plan *plan, struct td_error *err)
 {
-    struct planning g = {suite, server, sampling, how, plan, how->most > 0 ? plan->n + (size_t)how->most : SIZE_MAX};
+    struct planning g = {suite, server, sampling, how, plan, how->most > 0 ? plan->n + (size_t)how->most : SIZE_MAX, 0};
     int32_t r;
     size_t i;
     int rc = TD_OK;
 
     if (how->arrival)
         return plan_arrivals(&g, err);
+    g.loop = is_loop(how, how->concurrency) ? plan_loop(plan, how) : 0;
     for (r = how->first_repeat; r < how->first_repeat + how->repeats && !rc; r++) {
         if (how->concurrency > 0)
             rc = plan_level(&g, r, how->concurrency, true, err);
         else
             for (i = 0; i < suite->n && !rc; i++)
-                if (!level_seen(suite, i))
+                if (!level_seen(suite, i)) {
+                    g.loop = is_loop(how, suite->prompts[i].concurrency) ? td_plan_next_loop(plan) : 0;
                     rc = plan_level(&g, r, suite->prompts[i].concurrency, false, err);
+                }
     }
     return rc;
 }

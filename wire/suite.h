@@ -37,8 +37,9 @@ struct td_suite_sending {
 };
 /* Append the requests of `repeats` repetitions of the suite. A group is up to N prompts that ask
  * for concurrency N, in the suite's order; groups of another N follow, in the order in which the
- * levels first appear. With `arrival` prompts follow one another in the suite's order, and have
- * concurrency 0. */
+ * levels first appear. Of the timed phase, the groups of a level above 1 are a closed loop (send_plan.h),
+ * and with `concurrency` all repeats are one: also those that are appended by another call. With `arrival`
+ * prompts follow one another in the suite's order, and have concurrency 0. */
 int td_suite_plan(const struct td_suite *suite, const struct td_api_server *server, const struct td_sampling *sampling,
                   const struct td_suite_sending *how, struct td_plan *plan, struct td_error *err);
 

@@ -126,6 +126,35 @@ static void plan_groups_by_concurrency(void **state)
     td_suite_release(&s);
 }
 
+/* Of the timed phase, a level above 1 is a closed loop; with a concurrency for all, so are all repeats, and what is added. */
+static void timed_levels_are_closed_loops(void **state)
+{
+    static const char in[] = "{\"id\":\"a\",\"prompt\":\"x\",\"concurrency\":2}\n{\"id\":\"b\",\"prompt\":\"x\"}\n"
+                             "{\"id\":\"c\",\"prompt\":\"x\",\"concurrency\":2}\n";
+    static const int64_t want[] = {1, 1, 0, 2, 2, 0, /* tapped: */ 0, 0, 0, /* all at 2: */ 3, 3, 3, 3, 3, 3, 3, 3, 3};
+    struct td_api_server server = {.kind = TD_API_VLLM, .model = "m"};
+    struct td_suite_sending levels = {.repeats = 2, .phase = TD_PHASE_TIMED},
+                            tapped = {.repeats = 1, .concurrency = 3, .phase = TD_PHASE_TAPPED},
+                            all = {.repeats = 2, .concurrency = 2, .phase = TD_PHASE_TIMED}, more = all;
+    struct td_plan plan = TD_PLAN_INIT;
+    struct td_error err = {0};
+    struct td_suite s;
+    size_t i;
+
+    (void)state;
+    more.repeats = 1;
+    assert_int_equal(td_suite_parse(in, sizeof in - 1, "t", &s, &err), TD_OK);
+    assert_int_equal(td_suite_plan(&s, &server, &GREEDY, &levels, &plan, &err), TD_OK);
+    assert_int_equal(td_suite_plan(&s, &server, &GREEDY, &tapped, &plan, &err), TD_OK);
+    assert_int_equal(td_suite_plan(&s, &server, &GREEDY, &all, &plan, &err), TD_OK);
+    assert_int_equal(td_suite_plan(&s, &server, &GREEDY, &more, &plan, &err), TD_OK);
+    assert_int_equal(plan.n, sizeof want / sizeof *want);
+    for (i = 0; i < plan.n; i++)
+        assert_int_equal(plan.items[i].loop, want[i]);
+    td_plan_release(&plan);
+    td_suite_release(&s);
+}
+
 static struct td_exchange recorded(uint32_t stream, int64_t from, int64_t to, int32_t concurrency, cJSON *request)
 {
     return (struct td_exchange){.stream = stream, .prompt_id = (char *)"p", .category = (char *)"", .api = (char *)"vllm",
@@ -157,6 +186,46 @@ static void a_recording_becomes_a_plan(void **state)
     assert_int_equal(plan.n, 4);
     assert_int_equal(plan.items[1].at_ns, -1);
     td_plan_release(&plan);
+    cJSON_Delete(r);
+}
+
+/* Recorded in two loops of two requests each, in groups of one and two: planned again as loops; at the recorded times a loop is
+ * one group, in which nothing waits; a recording of an older version has groups alone. */
+static void recorded_loops_are_planned_again(void **state)
+{
+    cJSON *r = cJSON_Parse("{\"prompt\":\"x\"}"),
+          *extra[] = {cJSON_Parse("{\"group\":0,\"loop\":1}"), cJSON_Parse("{\"group\":1,\"loop\":1}"),
+                      cJSON_Parse("{\"group\":2,\"loop\":3}"), cJSON_Parse("{\"group\":2,\"loop\":3}")};
+    struct td_exchange xs[4];
+    struct td_plan plan = TD_PLAN_INIT;
+    struct td_error err = {0};
+    size_t skipped, i;
+
+    (void)state;
+    for (i = 0; i < 4; i++) {
+        xs[i] = recorded((uint32_t)i + 1, 1000 * (int64_t)i + 1000, 9000, 2, r);
+        xs[i].extra = extra[i];
+    }
+    assert_int_equal(td_plan_from_exchanges(xs, 4, 1u << TD_PHASE_TIMED, TD_PLAN_AS_SENT, &plan, &skipped, &err), TD_OK);
+    assert_int_equal(plan.items[0].loop, 1);
+    assert_int_equal(plan.items[1].loop, 1);
+    assert_int_equal(plan.items[2].loop, 2);
+    assert_int_equal(plan.items[3].loop, 2);
+    td_plan_release(&plan);
+    assert_int_equal(td_plan_from_exchanges(xs, 4, 1u << TD_PHASE_TIMED, 1, &plan, &skipped, &err), TD_OK);
+    assert_int_equal(plan.items[1].loop, 0);
+    assert_int_equal(plan.items[1].group, plan.items[0].group);
+    assert_int_equal(plan.items[2].group, plan.items[0].group + 1);
+    td_plan_release(&plan);
+    for (i = 0; i < 4; i++)
+        cJSON_DeleteItemFromObjectCaseSensitive(extra[i], "loop");
+    assert_int_equal(td_plan_from_exchanges(xs, 4, 1u << TD_PHASE_TIMED, TD_PLAN_AS_SENT, &plan, &skipped, &err), TD_OK);
+    assert_int_equal(plan.items[0].loop, 0);
+    assert_int_equal(plan.items[1].group, plan.items[0].group + 1);
+    assert_int_equal(plan.items[3].group, plan.items[2].group);
+    td_plan_release(&plan);
+    for (i = 0; i < 4; i++)
+        cJSON_Delete(extra[i]);
     cJSON_Delete(r);
 }
 
@@ -329,6 +398,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_are_read), cmocka_unit_test(mistakes_are_named_with_their_line),
         cmocka_unit_test(built_in_suites_hold_their_promises), cmocka_unit_test(plan_groups_by_concurrency),
+        cmocka_unit_test(timed_levels_are_closed_loops), cmocka_unit_test(recorded_loops_are_planned_again),
         cmocka_unit_test(a_recording_becomes_a_plan), cmocka_unit_test(what_was_due_waits_for_nothing),
         cmocka_unit_test(bodies_spell_sampling_out),
         cmocka_unit_test(native_bodies), cmocka_unit_test(refused_fields_are_left_out),
