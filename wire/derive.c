@@ -11,6 +11,7 @@
 #include "common/json.h"
 #include "common/out_of_memory.h"
 #include "wire/answer.h"
+#include "wire/answer_alike.h"
 #include "wire/answer_checks.h"
 #include "wire/answer_event.h"
 #include "wire/answer_scores.h"
@@ -31,7 +32,7 @@ struct stream {
     struct td_buf request_body, body;
     struct td_sse sse;
     enum body_mode mode;
-    struct td_answer answer;
+    struct td_answer answer; struct td_answer_alike alike;
     int64_t t_now, t_sent, t_first, t_last;
     int64_t t_open;            /* of the open note: the request began here */
 };
@@ -99,7 +100,7 @@ static void on_sse(void *arg, const struct td_sse_event *ev)
     else if (ev->error)
         td_answer_stream_error(&s->answer, ev->data, ev->len);
     else
-        td_answer_read(&s->answer, ev->data, ev->len, s->t_now, true);
+        td_answer_read_event(&s->answer, &s->alike, ev->data, ev->len, s->t_now);
 }
 
 static enum body_mode decide_body_mode(const struct td_http *h, const char *bytes, size_t n)
@@ -136,6 +137,7 @@ static struct stream *stream_new(uint32_t number)
     td_buf_init(&s->body, (size_t)TD_HTTP_MAX_WHOLE);
     td_sse_init(&s->sse, on_sse, s);
     td_answer_init(&s->answer);
+    td_answer_alike_init(&s->alike);
     return s;
 }
 
@@ -152,6 +154,7 @@ static void stream_free(struct stream *s)
     td_buf_release(&s->body);
     td_sse_release(&s->sse);
     td_answer_release(&s->answer);
+    td_answer_alike_release(&s->alike);
     free(s);
 }
 
