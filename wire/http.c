@@ -178,6 +178,12 @@ static void end_of_headers(struct td_http *h)
     }
 }
 
+static void set_chunk_size(struct td_http *h, int64_t n)
+{
+    h->left = n;
+    h->state = n ? TD_HTTP_CHUNK_DATA : TD_HTTP_TRAILERS;
+}
+
 static void read_chunk_size(struct td_http *h, const char *line)
 {
     const size_t digits = strspn(line, "0123456789abcdefABCDEF");
@@ -185,10 +191,37 @@ static void read_chunk_size(struct td_http *h, const char *line)
 
     if (!digits || n < 0 || n > (1LL << 40) || (line[digits] && !strchr("; \t", line[digits])))
         set_bad(h, "the size of a chunk is no number", line);
-    else if (n)
-        h->left = n, h->state = TD_HTTP_CHUNK_DATA;
     else
-        h->state = TD_HTTP_TRAILERS;
+        set_chunk_size(h, n);
+}
+
+static int hex_digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* The lines between chunks as nearly all servers write them, where they are here as a whole: without a copy. Returns how many
+ * bytes they are; 0: they are read as any line. */
+static size_t read_plain_framing(struct td_http *h, const char *bytes, size_t n)
+{
+    enum { MOST_DIGITS = 8 };
+    int64_t size = 0;
+    size_t i;
+
+    if (h->line.len || n < 2)
+        return 0;
+    if (h->state == TD_HTTP_CHUNK_END && bytes[0] == '\r' && bytes[1] == '\n') {
+        h->state = TD_HTTP_CHUNK_SIZE;
+        return 2;
+    }
+    if (h->state != TD_HTTP_CHUNK_SIZE)
+        return 0;
+    for (i = 0; i < n && i < MOST_DIGITS && hex_digit(bytes[i]) >= 0; i++)
+        size = size * 16 + hex_digit(bytes[i]);
+    if (!i || n - i < 2 || bytes[i] != '\r' || bytes[i + 1] != '\n')
+        return 0;
+    set_chunk_size(h, size);
+    return i + 2;
 }
 
 static void read_message_line(struct td_http *h)
@@ -249,6 +282,10 @@ void td_http_feed(struct td_http *h, const char *bytes, size_t n)
             h->excess += (int64_t)(n - i);
             return;
         default:
+            k = read_plain_framing(h, bytes + i, n - i);
+            i += k;
+            if (k)
+                break;
             nl = memchr(bytes + i, '\n', n - i);
             k = nl ? (size_t)(nl - bytes) - i : n - i;
             td_buf_add(&h->line, bytes + i, k);

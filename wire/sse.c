@@ -78,9 +78,17 @@ static void read_sse_line(struct td_sse *s)
     td_buf_clear(&s->line);
 }
 
+/* Where the first byte c of bytes[from, to) is; `to` where there is none. */
+static size_t find_byte(const char *bytes, size_t from, size_t to, char c)
+{
+    const char *at = from < to ? memchr(bytes + from, c, to - from) : NULL;
+
+    return at ? (size_t)(at - bytes) : to;
+}
+
 void td_sse_feed(struct td_sse *s, const char *bytes, size_t n)
 {
-    size_t i = 0;
+    size_t i = 0, lf = find_byte(bytes, 0, n, '\n'); /* the next one; n: none */
 
     while (i < n) {
         size_t from = i;
@@ -89,15 +97,16 @@ void td_sse_feed(struct td_sse *s, const char *bytes, size_t n)
             s->after_cr = false;
             if (bytes[i] == '\n') {
                 i++;
+                lf = find_byte(bytes, i, n, '\n');
                 continue;
             }
         }
-        while (i < n && bytes[i] != '\n' && bytes[i] != '\r')
-            i++;
+        i = find_byte(bytes, i, lf, '\r');
         td_buf_add(&s->line, bytes + from, i - from);
         if (i < n) {
             s->after_cr = bytes[i] == '\r';
             i++;
+            lf = s->after_cr ? lf : find_byte(bytes, i, n, '\n');
             read_sse_line(s);
         }
     }
