@@ -132,7 +132,7 @@ int td_passive_ledger_explain(const struct td_capture_counts *c, const struct td
     const struct td_conversation_counts *h = &c->http;
 
     if (!c->packets)
-        return td_fail(err, TD_EPROTO, "no packet came by; is the traffic at another interface? (--interface any)");
+        return td_fail(err, TD_EPROTO, "no packet came by; is the traffic at another interface (--interface any), or in a container's network (docs/passive.md)?");
     if (h->other_requests)
         return explain_requests(h, left, only_path, err);
     if (h->connections_tls)
