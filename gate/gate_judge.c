@@ -259,6 +259,9 @@ static cJSON *compare(const struct td_gate_options *o, const struct td_gate_item
     else
         td_command_opt(&c, "--replayed", replayed_words(o, words, sizeof words));
     td_command_opt(&c, "--policy", o->policy);
+    td_command_opt(&c, "--metrics-as", o->metrics_as);
+    td_command_opt(&c, "--goodput", o->goodput);
+    td_command_opt(&c, "--percentiles", o->percentiles);
     add_flag(&c, "--exact", o->exact);
     add_list(&c, "--calibrate", &o->calibrate);
     add_flag(&c, "--verbose", o->out.verbose);

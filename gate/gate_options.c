@@ -52,6 +52,12 @@ static const struct td_arg OPTIONS[] = {
     {"markdown", 0, TD_ARG_STR, &given.out.markdown, "FILE",
      "write the report as Markdown, for a pull request", 0, 0},
     {"csv", 0, TD_ARG_STR, &given.out.csv, "FILE", "write the figures as CSV", 0, 0},
+    {"metrics-as", 0, TD_ARG_STR, &given.metrics_as, "TOOL",
+     "also report TTFT, ITL and the like of each fixture, in terms of tapedeck, vllm, guidellm, aiperf or inference-perf "
+     "(docs/metrics.md)", 0, 0},
+    {"goodput", 0, TD_ARG_STR, &given.goodput, "LIMITS",
+     "and count the exchanges that keep all of these limits, such as ttft:200ms,itl:50ms", 0, 0},
+    {"percentiles", 0, TD_ARG_STR, &given.percentiles, "LIST", "and which percentiles (default 50,90,95,99)", 0, 0},
     {"keep", 0, TD_ARG_STR, &given.keep, "DIR", "keep the replays in this new folder", 0, 0},
     {"artifacts", 0, TD_ARG_STR, &given.artifacts, "DIR",
      "unless it passes, keep reports, replays and the first bad op in this new folder", 0, 0},
@@ -129,6 +135,8 @@ static int check_smoke(const struct td_gate_options *o)
         return usage_error("--smoke takes no fixture");
     if (o->accept)
         return usage_error("--accept is for fixtures; --smoke has none");
+    if (o->metrics_as || o->goodput || o->percentiles)
+        return usage_error("--smoke prints no times in other terms: {fixture} stats RECORDING does");
     return 0;
 }
 

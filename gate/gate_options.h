@@ -29,6 +29,7 @@ struct td_gate_options {
     bool smoke;
     /* how */
     const char *lanes, *policy;
+    const char *metrics_as, *goodput, *percentiles; /* differ's, or NULL */
     bool exact, explain_policy;
     enum td_fail_on fail_on;
     const char *accept, *until;                   /* a reason and a date, or both NULL */

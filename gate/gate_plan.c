@@ -105,13 +105,16 @@ static int check_with_differ(struct td_gate_plan *p, struct td_error *err)
     struct td_command c;
     struct td_outcome out;
 
-    if (!o->policy && !o->lanes)
+    if (!o->policy && !o->lanes && !o->metrics_as && !o->goodput && !o->percentiles)
         return TD_OK;
     if (td_command_init(&c, "differ", err))
         return err->code;
     td_command_add(&c, "--check-options");
     td_command_opt(&c, "--policy", o->policy);
     td_command_opt(&c, "--lanes", o->lanes);
+    td_command_opt(&c, "--metrics-as", o->metrics_as);
+    td_command_opt(&c, "--goodput", o->goodput);
+    td_command_opt(&c, "--percentiles", o->percentiles);
     if (td_run(&c, TD_RUN_DROP, &out, err))
         return err->code;
     if (out.exited && out.code == TD_EXIT_OK)

@@ -91,7 +91,9 @@ void td_junit_init(struct td_junit *j, const char *name)
 
 void td_junit_property(struct td_junit *j, const char *name, const char *value)
 {
-    td_buf_addf(&j->properties, "      <property name=\"%s\" value=\"", name);
+    td_buf_adds(&j->properties, "      <property name=\"");
+    add_value(name, "unnamed", &j->properties);
+    td_buf_adds(&j->properties, "\" value=\"");
     add_value(value, "", &j->properties);
     td_buf_adds(&j->properties, "\"/>\n");
 }

@@ -2,8 +2,11 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "report/markdown_tables.h"
 
+#include <stdio.h>
+
 #include "common/json.h"
 #include "report/markdown.h"
+#include "report/metric_rows.h"
 #include "report/parts.h"
 
 static void add_groups(const struct td_markdown_page *p, const cJSON *report)
@@ -83,6 +86,75 @@ static void add_speed_rows(const struct td_markdown_page *p, const cJSON *report
     td_buf_release(&row);
 }
 
+/* The columns of a term, from its first row: "| term | of | n | mean, s | p50, s |". */
+static void add_metric_head(const cJSON *figures, struct td_buf *head)
+{
+    char name[40], words[60];
+    const char *unit;
+    const cJSON *v;
+    int n = 0;
+
+    td_buf_adds(head, "| term | of ");
+    cJSON_ArrayForEach(v, figures)
+        if (td_metric_figure(v, name, sizeof name, &unit)) {
+            snprintf(words, sizeof words, "%s%s%s", name, *unit ? ", " : "", unit);
+            td_markdown_text_cell(words, head);
+            n++;
+        }
+    td_buf_adds(head, "|\n|---|---");
+    while (n-- > 0)
+        td_buf_adds(head, "|--:");
+    td_buf_adds(head, "|\n");
+}
+
+static void add_metrics(const struct td_markdown_page *p, const cJSON *report)
+{
+    char title[120], name[40];
+    struct td_buf head = TD_BUF_INIT(4096), row = TD_BUF_INIT(TD_MARKDOWN_MAX);
+    struct td_markdown_table t = {p, title, NULL, 0, 0};
+    struct td_metric_row term;
+    const char *unit;
+    const cJSON *v;
+    size_t i;
+
+    snprintf(title, sizeof title, "Times in terms of %.40s (nothing is judged by them)",
+             td_part_str(td_json_get(report, "metrics"), "terms"));
+    for (i = 0; td_metric_row_at(report, i, &term); i++) {
+        if (i == 0)
+            add_metric_head(term.figures, &head);
+        t.head = td_buf_str(&head);
+        td_markdown_text_cell(term.name, &row);
+        td_markdown_text_cell(term.fixture, &row);
+        cJSON_ArrayForEach(v, term.figures)
+            if (td_metric_figure(v, name, sizeof name, &unit))
+                td_markdown_figure_cell(term.figures, td_part_key(v), &row);
+        td_buf_adds(&row, "|\n");
+        td_markdown_add_row(&t, &row);
+    }
+    td_markdown_end_table(&t);
+    td_buf_release(&head);
+    td_buf_release(&row);
+}
+
+static void add_metric_rates(const struct td_markdown_page *p, const cJSON *report)
+{
+    struct td_markdown_table t = {p, "Rates", "| rate | of | a second |\n|---|---|--:|\n", 0, 0};
+    struct td_buf row = TD_BUF_INIT(TD_MARKDOWN_MAX);
+    struct td_metric_rate rate;
+    size_t i;
+
+    for (i = 0; td_metric_rate_at(report, i, &rate); i++) {
+        if (!*rate.value)
+            continue;
+        td_markdown_code_cell(rate.key, &row);
+        td_markdown_text_cell(rate.fixture, &row);
+        td_buf_addf(&row, "| %s |\n", rate.value);
+        td_markdown_add_row(&t, &row);
+    }
+    td_markdown_end_table(&t);
+    td_buf_release(&row);
+}
+
 /* What the lanes have to say besides their reasons. */
 static void add_notes(const struct td_markdown_page *p, const cJSON *report)
 {
@@ -113,5 +185,7 @@ void td_markdown_add_tables(const struct td_markdown_page *p, const cJSON *repor
         add_prompts(p, report);
     if (td_report_asked(report, "speed"))
         add_speed_rows(p, report);
+    add_metrics(p, report);
+    add_metric_rates(p, report);
     add_notes(p, report);
 }

@@ -4,9 +4,11 @@
  * RFC 4180, UTF-8, lines that end with CR LF. A column has one meaning and, where the JSON report
  * has the same figure, its name there. A cell that does not apply is empty. Columns may be added at
  * the end (docs/report-formats.md). */
+#include <stdio.h>
 #include <string.h>
 
 #include "report/csv_text.h"
+#include "report/metric_rows.h"
 #include "report/parts.h"
 #include "report/report.h"
 
@@ -18,7 +20,8 @@
     X(m_class) X(dtype) X(recorded) X(judged) X(bad) X(undecided) X(broken) X(bit_equal) \
     X(old_score) X(new_score) X(limit) X(old_rms) X(new_rms) X(limit_rms) \
     X(old_rel_l2) X(new_rel_l2) \
-    X(total) X(unit) X(old) X(new) X(slower) X(lo) X(hi) X(n) X(faster) X(accepted)
+    X(total) X(unit) X(old) X(new) X(slower) X(lo) X(hi) X(n) X(faster) X(accepted) \
+    X(statistic) X(value)
 /* clang-format on */
 
 enum column {
@@ -175,6 +178,40 @@ static void add_list(const cJSON *report, const struct list *list, struct td_buf
         add_item(report, list, item, out);
 }
 
+/* The figure `value` of a term, or a rate, of a fixture. */
+static void add_metric(const cJSON *report, const char *name, const char *fixture, const char *unit, const char *statistic,
+                       const char *value, struct td_buf *out)
+{
+    struct row r;
+
+    begin_row(&r, report, "metric");
+    set_text(&r, COL_name, name);
+    set_text(&r, COL_what, fixture);
+    set_text(&r, COL_why, td_part_str(td_json_get(report, "metrics"), "terms"));
+    set_text(&r, COL_unit, unit);
+    set_text(&r, COL_statistic, statistic);
+    snprintf(r.figure[COL_value], TD_FIGURE_MAX, "%s", value);
+    add_row(&r, out);
+}
+
+static void add_metrics(const cJSON *report, struct td_buf *out)
+{
+    struct td_metric_row term;
+    struct td_metric_rate rate;
+    char statistic[40], value[TD_FIGURE_MAX];
+    const char *unit;
+    const cJSON *v;
+    size_t i;
+
+    for (i = 0; td_metric_row_at(report, i, &term); i++)
+        cJSON_ArrayForEach(v, term.figures)
+            if (td_metric_figure(v, statistic, sizeof statistic, &unit))
+                add_metric(report, term.key, term.fixture, unit, statistic, td_part_number(term.figures, td_part_key(v), value), out);
+    for (i = 0; td_metric_rate_at(report, i, &rate); i++)
+        if (*rate.value)
+            add_metric(report, rate.key, rate.fixture, "1/s", "rate", rate.value, out);
+}
+
 int td_report_csv(const cJSON *report, struct td_buf *out, struct td_error *err)
 {
     const cJSON *part;
@@ -189,6 +226,7 @@ int td_report_csv(const cJSON *report, struct td_buf *out, struct td_error *err)
         add_lanes(part, out);
         for (list = 0; list < sizeof LISTS / sizeof LISTS[0]; list++)
             add_list(part, &LISTS[list], out);
+        add_metrics(part, out);
     }
     return out->failed ? td_fail(err, TD_ELIMIT, "the report as CSV is too large") : TD_OK;
 }

@@ -8,6 +8,7 @@
 #include "report/blame_words.h"
 #include "common/clean.h"
 #include "report/junit.h"
+#include "report/metric_rows.h"
 #include "report/parts.h"
 #include "report/report.h"
 
@@ -309,6 +310,44 @@ static void add_properties(const cJSON *report, struct td_junit *j)
         td_junit_property(j, "coverage", td_part_str(ops, "gemms"));
 }
 
+/* "n 12, mean 0.0415, p50 0.0402 ..." */
+static void add_figures(const cJSON *figures, struct td_buf *out)
+{
+    char name[40], value[TD_FIGURE_MAX];
+    const char *unit;
+    const cJSON *v;
+
+    cJSON_ArrayForEach(v, figures) {
+        if (!td_metric_figure(v, name, sizeof name, &unit) || !*td_part_figure(figures, td_part_key(v), value))
+            continue;
+        td_buf_addf(out, "%s%s %s%s%s", out->len ? ", " : "", name, value, *unit ? " " : "", unit);
+    }
+}
+
+/* Times in the terms of a tool are properties, as nothing is judged by them: "metric.vllm.ttft.baseline". */
+static void add_metrics(const cJSON *report, struct td_junit *j)
+{
+    const char *terms = td_part_str(td_json_get(report, "metrics"), "terms");
+    struct td_metric_row row;
+    struct td_metric_rate rate;
+    char name[160];
+    size_t i;
+
+    for (i = 0; td_metric_row_at(report, i, &row); i++) {
+        struct td_buf words = TD_BUF_INIT(4096);
+
+        add_figures(row.figures, &words);
+        snprintf(name, sizeof name, "metric.%.30s.%.30s.%s", terms, row.key, row.fixture);
+        td_junit_property(j, name, td_buf_str(&words));
+        td_buf_release(&words);
+    }
+    for (i = 0; td_metric_rate_at(report, i, &rate); i++) {
+        snprintf(name, sizeof name, "metric.%.30s.%s.%s", terms, rate.key, rate.fixture);
+        if (*rate.value)
+            td_junit_property(j, name, rate.value);
+    }
+}
+
 static void add_suite(const cJSON *report, size_t id, struct td_buf *out)
 {
     struct td_buf summary = TD_BUF_INIT(BODY_MAX);
@@ -317,6 +356,7 @@ static void add_suite(const cJSON *report, size_t id, struct td_buf *out)
     write_summary(report, &summary);
     td_junit_init(&j, td_report_name(report));
     add_properties(report, &j);
+    add_metrics(report, &j);
     add_verdict(report, &j, td_buf_str(&summary));
     add_lanes(report, &j);
     add_absences(report, &j);

@@ -4,19 +4,17 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "report/metric_rows.h"
 #include "report/parts.h"
 #include "report/report_details.h"
 #include "report/text_table.h"
 
-/* "baseline", "candidate", "candidate 2" */
 static void add_name(struct td_table *t, const cJSON *side)
 {
-    const int64_t round = td_json_get_i64(side, "round", 0);
+    char name[48];
 
-    if (round)
-        td_table_add(t, "%s %lld", td_part_str(side, "role"), (long long)round + 1);
-    else
-        td_table_add(t, "%s", td_part_str(side, "role"));
+    td_metric_fixture(side, name, sizeof name);
+    td_table_add(t, "%s", name);
 }
 
 static void add_ms(struct td_table *t, const cJSON *term, const char *key)
