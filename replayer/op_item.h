@@ -19,6 +19,10 @@ struct td_op_compared {
     double departs, baseline_departs; /* relative L2 distance of the new output; NaN: unknown */
 };
 
+/* Of an op whose output was recorded as a digest: is it that of the candidate's first run? NONE: it was not so recorded,
+ * or nothing ran. */
+enum td_op_digest { TD_DIGEST_NONE, TD_DIGEST_EQUAL, TD_DIGEST_DIFFERS };
+
 struct td_op_item {
     struct td_op rec;                 /* owned; becomes the replay's record */
     int32_t group;                    /* index in td_op_list.groups */
@@ -33,6 +37,7 @@ struct td_op_item {
     bool no_memory;                   /* for loading, running or judging it: it may be tried again */
     struct td_op_call call;
     const void *recorded;             /* the recorded output's bytes, or NULL */
+    enum td_op_digest digest;         /* td_op_digest_find() */
     struct td_op_hold hold;
     /* once run */
     struct td_run_result candidate, baseline;

@@ -17,6 +17,7 @@
 #include "replayer/judge_halves.h"
 #include "replayer/judge_order.h"
 #include "replayer/op_compare.h"
+#include "replayer/op_digest.h"
 #include "replayer/op_judge_json.h"
 #include "replayer/op_variety.h"
 #include "replayer/poison.h"
@@ -517,6 +518,8 @@ int td_op_judge_batch(struct td_op_item *items, int n, struct td_reference_maker
         return td_fail(err, TD_ENOMEM, "out of memory for a batch of %d ops", n);
     }
     remember(&b);
+    for (i = 0; i < n; i++)
+        td_op_digest_find(&items[i]);
     divide_into_works(&b, false);
     judge_all_works(&b, threads);
     if (td_reference_makers_are_wrong(makers))

@@ -34,15 +34,6 @@ static cJSON *recorded_json(const struct td_op_item *it)
     return e;
 }
 
-static void add_digest(cJSON *j, const struct td_op_item *it)
-{
-    const struct td_hash h = it->rec.out.blob;
-
-    if (!it->recorded && !td_hash_is_zero(h) && it->candidate.repeats)
-        cJSON_AddBoolToObject(j, "digest_equal",
-                              td_hash_eq(h, td_hash_bytes(it->candidate.images[0], it->call.out.size_bytes)));
-}
-
 /* Add the roundings, unless all of them are the recorded one. */
 static void add_roundings(cJSON *j, const struct td_op_item *it)
 {
@@ -130,7 +121,8 @@ cJSON *td_op_judge_json(struct td_op_item *it)
     add_roundings(j, it);
     if (it->judged_candidate || it->judged_recorded || it->judged_baseline)
         td_judge_add_num(j, "format_cost", it->format_cost);
-    add_digest(j, it);
+    if (it->digest != TD_DIGEST_NONE)
+        cJSON_AddBoolToObject(j, "digest_equal", it->digest == TD_DIGEST_EQUAL);
     cJSON_AddNumberToObject(j, "turn", it->turn);
     if (it->speed)
         cJSON_AddItemToObject(j, "speed", it->speed);
