@@ -378,6 +378,7 @@ int td_bias_measure(struct td_judged_ops *candidate, const struct td_policy *pol
     out->thinned = candidate->thinned;
     rc = td_bias_groups_find(candidate, &r.g);
     out->without = r.g.without;
+    out->digests = r.g.digests;
     if (!rc)
         rc = make_tests(&r);
     if (!rc)

@@ -29,6 +29,7 @@ struct td_bias {
     struct td_bias_finding *found; size_t n; /* the clearest first */
     size_t groups, few;          /* groups that were tested; groups of too few ops, which are not judged */
     size_t ops, without;         /* ops that were tested; ops whose slices are not known on both sides */
+    size_t digests;              /* ops that are left out since a digest of their output was recorded */
     size_t tests;
     size_t better;               /* groups in which the candidate has less of a bias, or finer errors */
     const char *better_kind, *better_shape; /* of the first of them */

@@ -116,8 +116,26 @@ static int pool_small_parts(struct td_bias_groups *g)
     return TD_OK;
 }
 
+/* Is there an op that gives another output than the recorded one, which nobody knows? Then those with a digest that
+ * give the recorded one are no fair sample: each of them would say that there is no difference. */
+static bool some_unknown(const struct td_judged_ops *set)
+{
+    size_t i = 0;
+
+    while (i < set->n && !(set->op[i].status == TD_OP_OK && set->op[i].digest_differs && !td_op_baseline(&set->op[i])))
+        i++;
+    return i < set->n;
+}
+
+/* Is only that op's digest, and no output, there to compare with? */
+static bool has_digest_alone(const struct td_judged_op *op)
+{
+    return op->digest_found ? td_op_baseline(op) == &op->recorded : op->digest_differs && !td_op_baseline(op);
+}
+
 int td_bias_groups_find(struct td_judged_ops *candidate, struct td_bias_groups *g)
 {
+    const bool unknown = some_unknown(candidate);
     size_t i;
 
     memset(g, 0, sizeof *g);
@@ -126,7 +144,9 @@ int td_bias_groups_find(struct td_judged_ops *candidate, struct td_bias_groups *
     if (!g->ops || !g->part)
         return TD_ENOMEM;
     for (i = 0; i < candidate->n; i++) {
-        if (has_slices(&candidate->op[i], &g->ops[g->n]))
+        if (unknown && has_digest_alone(&candidate->op[i]))
+            g->digests += wants_slices(&candidate->op[i], candidate->thinned);
+        else if (has_slices(&candidate->op[i], &g->ops[g->n]))
             g->n++;
         else
             g->without += wants_slices(&candidate->op[i], candidate->thinned);

@@ -13,6 +13,7 @@ struct td_bias_groups {
     struct td_slice_op *ops; size_t n;
     struct td_bias_part *part; size_t n_parts;
     size_t without; /* ops that should have slices, and lack them */
+    size_t digests; /* ops that are left out since a digest of their output was recorded */
 };
 
 /* Find the ops whose slices are known on both sides, and divide them. TD_OK; TD_ENOMEM. To be released

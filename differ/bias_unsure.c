@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "differ/bias_groups.h"
+#include "differ/op_decide.h"
 #include "differ/stats.h"
 
 #define ALPHA 0.01      /* of the interval of what these ops have */
@@ -94,6 +95,9 @@ int td_bias_mark_unsure(struct td_judged_ops *candidate, const struct td_bias *b
 
     if (!b->n)
         return TD_OK;
+    for (i = 0; i < candidate->n; i++) /* no sums of the old output's errors: td_bias_groups_find() leaves it out */
+        candidate->op[i].bias_unsure |= candidate->op[i].digest_differs && !td_op_baseline(&candidate->op[i]) &&
+                                        find_of_kernel(b, candidate->op[i].kind);
     rc = td_bias_groups_find(candidate, &g);
     for (i = 0; i < g.n_parts && !rc; i++)
         rc = mark_part(b, g.ops + g.part[i].first, g.part[i].n);

@@ -253,6 +253,8 @@ static void read_judge(struct td_judged_ops *set, const cJSON *j, struct td_judg
     x->format_cost = td_json_get_num(j, "format_cost", NAN);
     x->equal = td_json_get_i64(j, "equal", 0);
     x->total = td_json_get_i64(j, "total", 0);
+    x->digest_found = x->total && td_json_get(j, "digest_equal");
+    x->digest_differs = !x->total && !td_json_get_bool(j, "digest_equal", true);
     x->turn = td_json_get_i64(j, "turn", -1);
     x->recorded_rounding =
         intern(set, td_json_get_str(td_json_get(j, "roundings"), "recorded", NULL));

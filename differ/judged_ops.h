@@ -97,6 +97,8 @@ struct td_judged_op {
                                            taken; 0: none */
     int64_t equal, total;               /* elements equal to the recorded output; total 0: only a
                                            digest was recorded */
+    bool digest_differs;                /* a digest was recorded, and no run gave that output: nobody knows it */
+    bool digest_found;                  /* a digest was recorded, and a run gave that output: `recorded` is of that */
     bool without_reference;
     bool has_output;                    /* its output is stored */
     /* of an op without a reference, beside the baseline build's output, else the recorded one: */

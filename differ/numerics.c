@@ -236,9 +236,10 @@ static void add_result(struct td_judged_group *g, const struct td_judged_op *op)
     g->worse += op->result == TD_RESULT_WORSE;
     g->undecided += op->result == TD_RESULT_UNDECIDED;
     g->broken += op->result == TD_RESULT_BROKEN;
-    if (op->total > 0 && op->status == TD_OP_OK) {
+    if ((op->total > 0 || op->digest_differs) && op->status == TD_OP_OK) {
         g->with_total++;
-        g->bit_equal += op->equal == op->total;
+        g->bit_equal += op->total > 0 && op->equal == op->total;
+        g->digests += op->digest_differs && !td_op_baseline(op);
     }
     g->limit = fmax(g->limit, op->limit);
     g->limit_rms = fmax(g->limit_rms, op->limit_rms);
@@ -282,7 +283,7 @@ static bool departs(const struct td_judged_op *op)
         return true;
     if (op->result == TD_RESULT_COMPARED)
         return op->status == TD_OP_OK && !op->same && !isnan(op->departs);
-    return op->status == TD_OP_OK && op->total > 0 && op->equal < op->total;
+    return op->status == TD_OP_OK && (op->digest_differs || (op->total > 0 && op->equal < op->total));
 }
 
 static void add_up_groups(struct td_numerics *n)
@@ -298,6 +299,7 @@ static void add_up_groups(struct td_numerics *n)
         n->broken += g->broken;
         n->bit_equal += g->bit_equal;
         n->with_total += g->with_total;
+        n->digests += g->digests;
         n->compared += g->compared;
         n->compared_equal += g->compared_equal;
         n->departed += g->departed;

@@ -10,6 +10,7 @@ struct td_numerics {
     struct td_judged_group *group;
     size_t n; /* ordered by kind, shape, class of M */
     size_t judged, ok, worse, undecided, broken, bit_equal, with_total;
+    size_t digests;      /* judged ops whose baseline error is not known, for a digest of another output was recorded */
     size_t joined;       /* ops of the candidate that were found in the baseline */
     size_t not_replayed; /* ops of the baseline that the candidate does not hold */
     size_t damaged;      /* of the broken ones: recorded bytes are damaged */

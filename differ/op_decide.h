@@ -25,6 +25,7 @@ struct td_judged_group {
     size_t recorded; /* ops of the baseline's fixture */
     size_t judged;   /* ops that the replayer judged, whatever came out */
     size_t worse, undecided, broken, bit_equal, with_total;
+    size_t digests;  /* judged ops whose baseline error is not known, for a digest of another output was recorded */
     size_t baselines;                   /* judged ops whose baseline error is known */
     double old_score, old_rms, old_rel; /* the baseline's worst errors; NaN: not known */
     double old_of[TD_RMS_PARTS];        /* the same as old_rms, for each part */

@@ -88,13 +88,17 @@ static void add_repeats(const struct td_comparison *c, struct td_jw *w)
 static void add_bias(const struct td_comparison *c, struct td_jw *w)
 {
     const struct td_bias *b = &((const struct td_ops_found *)c->lane[TD_LANE_OPS].measured)->numerics.bias;
-    char words[80];
+    char words[100];
 
     if (b->few && b->groups) {
         snprintf(words, sizeof words, "bias in %zu of %zu groups (too few ops)", b->few, b->few + b->groups);
         td_jw_cstr(w, NULL, words);
     } else if (b->few) {
         td_jw_cstr(w, NULL, "bias (too few ops of each shape)");
+    }
+    if (b->digests) {
+        snprintf(words, sizeof words, "bias of %zu op%s (digests were recorded)", b->digests, td_plural((int64_t)b->digests));
+        td_jw_cstr(w, NULL, words);
     }
     if (b->without) {
         snprintf(words, sizeof words, "bias of %zu op%s (no sums of errors)", b->without, td_plural((int64_t)b->without));
