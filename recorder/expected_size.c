@@ -65,12 +65,12 @@ int td_expected_requests(const struct td_record_options *o, const struct td_suit
     const bool tap = o->mode.steps != TD_TAP_CLIENT_OFF;
     struct td_record_load load = {0};
     const int rc = td_record_load_plan(o, suite->n, &load, err);
-    const int64_t prompts = (int64_t)suite->n, times = load.repeats + (tap ? o->tapped_repeat : 0),
+    const int64_t prompts = (int64_t)suite->n, times = load.repeats + (tap ? o->tapped_repeat + o->digests : 0),
                   texts = o->scores < prompts ? o->scores : prompts;
     size_t i;
 
     *out = (struct td_expected_requests){.timed = load.requests, .load = load,
-                                         .tapped = tap ? prompts * o->tapped_repeat : 0,
+                                         .tapped = tap ? prompts * (o->tapped_repeat + o->digests) : 0,
                                          .scores = texts * TD_SCORES_PASSES};
     for (i = 0; i < suite->n; i++) {
         const struct td_prompt *p = &suite->prompts[i];

@@ -29,7 +29,7 @@ static struct {
     struct td_record_options o;
     struct td_passive_options passive;
     struct td_arg_list headers, redact, redact_headers, show_headers, only_paths;
-    const char *api, *scores, *launches, *gpu_time, *sample;
+    const char *api, *scores, *launches, *gpu_time, *sample, *outputs;
     bool tap_env, run, graphs, is_passive;
 } given = {
     .o = {.suite = "quick", .gemms = "auto", .connections = "pooled", .repeat = 5, .starts = 1,
@@ -38,6 +38,7 @@ static struct {
     .scores = "on",
     .launches = "on",
     .gpu_time = "on",
+    .outputs = "all",
     .passive = {.interface = "any"},
 };
 
@@ -102,6 +103,9 @@ static const struct td_arg table[] = {
     {"gemms", 0, TD_ARG_STR, &given.o.gemms, "auto|off|all|P%",
      "steps whose GEMM inputs the tap records: a sample (10 %; on a GPU at most "
      "0.5 % of the time), none, all, a share", 0, 0},
+    {"outputs", 0, TD_ARG_STR, &given.outputs, "all|digest",
+     "digest: send the suite once more, and of outputs that repeat bit for bit store a hash, but for a few of each kernel "
+     "and layer; needs --gemms all (default all)", 0, 0},
     {"layers", 0, TD_ARG_STR, &given.o.layers, "LIST",
      "record ops of these layers only, by number or part of the name: "
      "0-3,mlp.down_proj,8.*_proj", 0, 0},
@@ -338,6 +342,8 @@ static int check(struct td_record_options *o, struct td_error *err)
         rc = td_record_options_launches(given.launches, o, err);
     if (!rc)
         rc = td_record_options_gpu_time(given.gpu_time, o, err);
+    if (!rc)
+        rc = td_record_options_outputs(given.outputs, o, err);
     if (!rc && !given.is_passive && !given.passive.file)
         rc = td_record_load_check(o, err);
     if (!rc)

@@ -110,6 +110,14 @@ int td_record_options_redact(const char *const *paths, struct td_error *err)
     return TD_OK;
 }
 
+int td_record_options_outputs(const char *text, struct td_record_options *opt, struct td_error *err)
+{
+    opt->digests = !strcmp(text, "digest");
+    if (strcmp(text, "all") && strcmp(text, "digest"))
+        return td_fail(err, TD_EINVAL, "--outputs %s: give all or digest", text);
+    return TD_OK;
+}
+
 /* A sample must not disturb the server. Who asks for all gets all, unless they name a budget. */
 static int64_t budget_of(const struct td_record_options *opt)
 {
@@ -131,6 +139,10 @@ static int check_with_gemms(struct td_record_options *opt, struct td_error *err)
         return td_fail(err, TD_EINVAL, "--ops and --gemms off exclude each other");
     if (opt->layers && off)
         return td_fail(err, TD_EINVAL, "--layers and --gemms off exclude each other");
+    if (opt->digests && opt->mode.steps != TD_TAP_CLIENT_ALL)
+        return td_fail(err, TD_EINVAL,
+                       "--outputs digest needs --gemms all: of a sample hardly any op is seen twice, which shows that its "
+                       "output repeats");
     if (opt->mode.no_launches && opt->graphs_mib)
         return td_fail(err, TD_EINVAL, "--launches off and --graphs exclude each other");
     return opt->layers ? td_layer_filter_check(opt->layers, err) : TD_OK;

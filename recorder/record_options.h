@@ -34,6 +34,7 @@ struct td_record_options {
     double timeout_s, budget_mib;
     bool no_text, no_code, ignore_eos, weights_by_reference;
     bool allow_failures;          /* a recording with failed requests is a recording */
+    bool digests;                 /* keep outputs that repeat as digests (--outputs digest) */
     bool no_gpu_time;             /* do not time the kernels of a GPU (--gpu-time off) */
     bool dry_run;                 /* say what would be recorded, and record nothing */
     int64_t wait;                 /* while nothing listens yet: 0: no; TD_ARG_ALONE: as long as timeout_s;
@@ -60,6 +61,8 @@ int td_record_options_redact(const char *const *paths, struct td_error *err);
 /* Read --gpu-time, "on" or "off", into no_gpu_time. TD_EINVAL. */
 int td_record_options_gpu_time(const char *text, struct td_record_options *opt,
                                struct td_error *err);
+/* Read --outputs, "all" or "digest", into digests. TD_EINVAL. */
+int td_record_options_outputs(const char *text, struct td_record_options *opt, struct td_error *err);
 /* Read --scores, "on", "off" or a number, into scores. TD_EINVAL. */
 int td_record_options_scores(const char *text, struct td_record_options *opt, struct td_error *err);
 /* Complete graphs_mib of --graphs. graphs : the option was given without a size; starts : the

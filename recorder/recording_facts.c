@@ -52,6 +52,8 @@ void td_recording_facts_begin(struct td_recording *r)
     write_load(r);
     write_fact(r, "options", "tapped_repeat", cJSON_CreateNumber((double)o->tapped_repeat));
     td_writer_fact_str(r->writer, "options", "gemms", o->gemms);
+    if (o->digests)
+        td_writer_fact_str(r->writer, "options", "outputs", "digest");
     td_writer_fact_str(r->writer, "options", "request_id_nonce", r->nonce);
     if (r->started.proc.pid > 0)
         write_fact(r, "server", "pid", cJSON_CreateNumber(r->started.proc.pid));

@@ -241,6 +241,20 @@ static void print_beside(const struct td_tap_client_state *ops, FILE *to)
                 (long long)ops->ops_beside);
 }
 
+/* What is kept of outputs that repeat. */
+static void print_digests(const struct td_tap_client_state *ops, FILE *to)
+{
+    if (!ops->rehearsed)
+        return;
+    fprintf(to,
+            "outputs  %lld of %lld repeat and are kept as digests, which leaves out %.1f MiB; %lld are whole\n"
+            "         What an old output was that a new build does not give, --baseline-build alone tells then\n",
+            (long long)ops->digests, (long long)ops->ops_kept, (double)ops->digest_bytes / (1 << 20),
+            (long long)(ops->ops_kept - ops->digests));
+    if (ops->rehearsal_full)
+        fprintf(to, "         there was no room to remember all ops of the rehearsal; outputs of the others are whole\n");
+}
+
 static void print_ops(const struct td_tap_client_state *ops, bool all, FILE *to)
 {
     const struct td_coverage c = coverage_of(ops);
@@ -280,6 +294,7 @@ void td_recording_summary_print(struct td_recording_summary *s, size_t prompts,
         return;
     }
     print_ops(ops, all, to);
+    print_digests(ops, to);
     print_beside(ops, to);
     print_unknown_layouts(ops, to);
     print_no_names(ops, to);

@@ -131,12 +131,34 @@ static void say_no_gemm(const struct td_tap_client_state *ops)
                "kernel that the tap knows?");
 }
 
+/* Send the suite once with the tap armed, and keep nothing but what each op gave (seen_outputs.h). */
+static int rehearse(struct td_recording *r, struct td_error *err)
+{
+    struct td_tap_client_mode mode = r->opt->mode;
+    const int64_t prompts = (int64_t)r->suite.n;
+    int rc;
+
+    mode.flight_mib = 0;
+    td_tap_client_rehearse(r->client, true);
+    rc = td_tap_client_arm(r->client, &mode, err);
+    if (!rc) /* repeats of warm-up requests count from 0 */
+        rc = td_recording_send_phase(r, TD_PHASE_WARMUP, 1 + (r->opt->warmup + prompts - 1) / prompts, 1, "rehearsing GEMMs", err);
+    if (td_tap_client_disarm(r->client, rc ? NULL : err) && !rc)
+        rc = err->code;
+    td_tap_client_rehearse(r->client, false);
+    return rc;
+}
+
 int td_recording_tapped_phase(struct td_recording *r, struct td_error *err)
 {
-    int rc;
+    int rc = TD_OK;
 
     if (!r->client || r->interrupted || r->server_gone)
         return TD_OK;
+    if (r->opt->digests)
+        rc = rehearse(r, err);
+    if (rc || r->interrupted || r->server_gone)
+        return rc;
     rc = td_tap_client_arm(r->client, &r->opt->mode, err);
     if (rc)
         return rc;

@@ -79,6 +79,20 @@ static void add_to_state(struct td_tap_client_state *state, enum tap_count i, in
     }
 }
 
+/* Of ops, steps and launches: nothing of a rehearsal is recorded, and so nothing of it is missing. */
+static bool is_of_ops(enum tap_count i)
+{
+    return i != TAP_TWINS && i != TAP_SPENT_US;
+}
+
+static void count_change(struct td_tap_client *c, enum tap_count i, int64_t n, int64_t bytes)
+{
+    if (counted[i].seen)
+        td_writer_count(c->opt.writer, counted[i].seen, n, bytes);
+    td_writer_count(c->opt.writer, counted[i].name, n, bytes);
+    add_to_state(&c->state, i, n);
+}
+
 /* Count what was added to the tap's counters `now` since `before`, and bring that up to date. A
  * counter that fell is ignored: the tap's process may write anything. */
 static void count_changes(struct td_tap_client *c, struct tap_counter *now,
@@ -93,10 +107,8 @@ static void count_changes(struct td_tap_client *c, struct tap_counter *now,
 
         if (!counted[i].name || dn < 0 || db < 0 || (!dn && !db))
             continue;
-        if (counted[i].seen)
-            td_writer_count(c->opt.writer, counted[i].seen, dn, db);
-        td_writer_count(c->opt.writer, counted[i].name, dn, db);
-        add_to_state(&c->state, (enum tap_count)i, dn);
+        if (!c->outputs.rehearses || !is_of_ops((enum tap_count)i))
+            count_change(c, (enum tap_count)i, dn, db);
         before[i].n = n;
         before[i].bytes = bytes;
     }

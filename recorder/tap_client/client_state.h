@@ -3,7 +3,7 @@
  *
  * Calls go one way: tap_client (open, arm, disarm, close) -> client_pump (the threads) ->
  * read_rings -> read_ops, read_steps, read_weights, kernel_counts,
- * operator_counts (name_index), flight_facts -> store_weights, client_ledger, wanted_layers, received_op. */
+ * operator_counts (name_index), flight_facts -> store_weights, client_ledger, seen_outputs, wanted_layers, received_op. */
 #ifndef TD_RECORDER_TAP_CLIENT_CLIENT_STATE_H
 #define TD_RECORDER_TAP_CLIENT_CLIENT_STATE_H
 
@@ -17,6 +17,7 @@
 #include "recorder/tap_client/layer_filter.h"
 #include "recorder/tap_client/operator_counts.h"
 #include "recorder/tap_client/request_ids.h"
+#include "recorder/tap_client/seen_outputs.h"
 #include "recorder/tap_client/step_rows.h"
 #include "recorder/tap_client/tap_client_options.h"
 #include "recorder/tap_client/tap_connection.h"
@@ -43,6 +44,7 @@ struct td_tap_client {
     struct td_layer_filter *filter;   /* NULL: all layers are wanted */
     bool nameless;                    /* the filter dropped ops because they have no name */
     struct client_flight flight;
+    struct client_outputs outputs;    /* those that need not be stored */
     struct td_rows_step *held; size_t n_held, cap_held; /* read_steps.h: steps whose rows are not
                                                            named yet */
     char *unseen;                     /* what a tap said when it was armed: why launches are not

@@ -99,12 +99,31 @@ static int store_tensor(struct td_tap_client *c, const struct tap_tensor *from, 
     return rc;
 }
 
+/* Store the output, or keep a digest of it, where that is asked for and enough. */
+static int store_output(struct td_tap_client *c, const struct client_op *op, const struct client_weight_set *set,
+                        const char *layer, struct td_tensor_rec *to)
+{
+    const struct tap_op *rec = op->rec;
+    const struct tap_tensor *from = &op->tensor[rec->n_w + rec->n_in];
+    struct td_hash digest;
+
+    if ((set && set->layout_unknown) ||
+        !client_outputs_repeat(&c->outputs, op, set ? set->t : NULL, set ? set->n : 0, layer, &digest))
+        return store_tensor(c, from, op->data[rec->n_in], to);
+    client_tensor_rec(to, from);
+    to->blob = digest;
+    td_writer_count(c->opt.writer, "outputs.digests", 1, (int64_t)from->bytes);
+    c->state.digests++;
+    c->state.digest_bytes += (int64_t)from->bytes;
+    return TD_OK;
+}
+
 /* Fill out->out and out->in: inputs, then weights. */
 static int store_tensors(struct td_tap_client *c, const struct client_op *op,
                          const struct client_weight_set *set, struct td_op *out)
 {
     const struct tap_op *rec = op->rec;
-    int i, rc = store_tensor(c, &op->tensor[rec->n_w + rec->n_in], op->data[rec->n_in], &out->out);
+    int i, rc = store_output(c, op, set, out->layer, &out->out);
 
     for (i = 0; i < rec->n_in && !rc; i++)
         rc = store_tensor(c, &op->tensor[rec->n_w + i], op->data[i], &out->in[out->n_in++]);
@@ -236,10 +255,16 @@ bool client_read_op(struct td_tap_client *c, struct client_tap *tap, struct clie
 
     if (!client_op_read(&op, rec, at))
         return false;
-    client_note_rows(c, tap, &op);
+    if (!c->outputs.rehearses)
+        client_note_rows(c, tap, &op);
     rc = client_op_weights(c, r, &op, &set);
     if (rc == TD_ECORRUPT)
         return false;
+    if (c->outputs.rehearses) {
+        if (!rc)
+            client_outputs_rehearse(&c->outputs, &op, set ? set->t : NULL, set ? set->n : 0);
+        return true; /* what could not be stored shows again when it is recorded */
+    }
     if (!rc)
         name_by_place(tap, &op, layer_name(&op, set));
     if (!rc && !is_wanted(c, &op, set)) {

@@ -147,6 +147,8 @@ bool client_read_step(struct td_tap_client *c, struct client_tap *tap, const str
     if (rec->n_spans < 0 || rec->n_spans > TAP_MAX_SPANS ||
         (size_t)rec->n_spans * sizeof(struct tap_span) > room)
         return false;
+    if (c->outputs.rehearses)
+        return true;
     s.spans = calloc((size_t)rec->n_spans + 1, sizeof *s.spans);
     if (!s.spans) {
         client_ledger_failure(c, TD_ENOMEM, "steps");

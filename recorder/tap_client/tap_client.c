@@ -338,6 +338,13 @@ int td_tap_client_arm(struct td_tap_client *c, const struct td_tap_client_mode *
     return TD_OK;
 }
 
+void td_tap_client_rehearse(struct td_tap_client *c, bool begins)
+{
+    lock(c);
+    c->outputs.rehearses = begins;
+    unlock(c);
+}
+
 static int disarm_one(struct td_tap_client *c, struct client_tap *tap, struct td_error *err)
 {
     struct tap_msg m = {.type = TAP_DISARM}, reply = {0};
@@ -445,6 +452,7 @@ static void free_client(struct td_tap_client *c)
     client_kernels_release(&c->kernels);
     client_operators_release(&c->operators);
     client_shares_release(&c->shares);
+    client_outputs_release(&c->outputs);
     td_layer_index_close(c->layers);
     td_layer_filter_free(c->filter);
     free(c->why_no_layers);
@@ -518,6 +526,8 @@ void td_tap_client_state(struct td_tap_client *c, struct td_tap_client_state *ou
     *out = c->state;
     out->steps_kept += (int64_t)c->n_held;
     out->all_kinds = c->mode.all_kinds;
+    out->rehearsed = c->outputs.rehearsed;
+    out->rehearsal_full = c->outputs.full;
     client_kernels_state(&c->kernels, out);
     client_operators_state(&c->operators, out);
     client_shares_state(&c->shares, &out->gpu_time);

@@ -39,6 +39,10 @@ int td_tap_client_arm(struct td_tap_client *c, const struct td_tap_client_mode *
  * when a server is gone. */
 int td_tap_client_disarm(struct td_tap_client *c, struct td_error *err);
 
+/* The ops that come while the taps are armed next are a rehearsal (seen_outputs.h), or are no longer. Call it while
+ * disarmed. */
+void td_tap_client_rehearse(struct td_tap_client *c, bool begins);
+
 /* Have the taps of an NVIDIA GPU time its kernels for ms from now on (5000 at most), while nothing is
  * armed. False: none does; td_tap_client_state() says why, if there is one that could. */
 bool td_tap_client_gpu_time_begin(struct td_tap_client *c, int ms);

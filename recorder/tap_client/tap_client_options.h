@@ -110,6 +110,9 @@ struct td_tap_client_state {
     int64_t ops_lost;           /* of ops_dropped: the tap says it sent them, and they did not come */
     int64_t ops_beside;         /* of ops_kept: of operators that stand beside products */
     bool all_kinds;             /* the mode said so */
+    int64_t digests, digest_bytes; /* of ops_kept: with a digest of their output, and how long these outputs are */
+    int64_t rehearsed;          /* ops of the rehearsal */
+    bool rehearsal_full;        /* not all of these were remembered, for want of room */
     int64_t ops_layout_unknown; /* of ops_kept: their weights lie as the server had them */
     char unknown_layout[200];   /* the first such layout, and why it could not be undone */
     char no_layer_names[400];   /* why no op can have a layer's name; "": a checkpoint is open */
