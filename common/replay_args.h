@@ -20,8 +20,8 @@
      "wait for a server that is not up yet, or still loads (default: --timeout)", 1, 86400}
 #define TD_REPLAY_TIMING(type, value)                                                              \
     {"timing", 0, type, value, "HOW",                                                              \
-     "when requests are sent: asap, recorded, xN (N times faster) (default: as recorded those that "  \
-     "were sent at a rate or at times, the others asap)", 0, 0}
+     "when requests are sent: asap (no more in flight than recorded), recorded, xN (N times "       \
+     "faster) (default: as recorded those that were sent at a rate or at times, the others asap)", 0, 0}
 #define TD_REPLAY_REPEAT(type, value)                                                              \
     {"repeat", 'k', type, value, "K", "repeats of each request (default: as recorded)", 1, 10000}
 #define TD_REPLAY_HEADER(type, value)                                                              \

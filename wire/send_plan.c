@@ -11,6 +11,7 @@
 #include "common/json.h"
 #include "common/out_of_memory.h"
 #include "wire/api_body.h"
+#include "wire/client.h"
 
 #define DAY_NS (86400.0 * TD_NS_PER_S)
 #define MOST_WAIT_NS (31 * DAY_NS)
@@ -93,30 +94,34 @@ static int by_stream(const void *a, const void *b)
 }
 
 /* The group that is being put together. t_end: when its last exchange ended so far; loop: number of the loop that it
- * is of, or was the last one of */
-struct group_of { int64_t recorded, t_end, number, loop; int32_t size; const struct td_exchange *first, *last; };
+ * is of, or was the last one of; most: of what was due, in flight at once */
+struct group_of { int64_t recorded, t_end, number, loop; int32_t most, size; const struct td_exchange *first, *last; };
 
 static bool was_due(const struct td_exchange *x)
 {
     return td_json_get_i64(x->extra, "due_ns", 0) > 0;
 }
 
-static int64_t loop_of(const struct td_exchange *x)
+#define DUE_LOOP INT64_MAX /* what was due at a time, and goes as soon as possible */
+
+/* The loop that it is sent in; 0: none. As soon as possible does not mean all at once: what was due at a time had others in
+ * flight beside it, and that many are the bound then. */
+static int64_t loop_of(const struct td_exchange *x, double speed)
 {
-    return td_json_get_i64(x->extra, "loop", 0);
+    return speed == 0 && was_due(x) ? DUE_LOOP : td_json_get_i64(x->extra, "loop", 0);
 }
 
 /* Of repeats that start over, those of a loop that held all of them are one loop, too. */
-static bool same_loop(const struct td_exchange *a, const struct td_exchange *b)
+static bool same_loop(const struct td_exchange *a, const struct td_exchange *b, double speed)
 {
-    return a && loop_of(a) > 0 && loop_of(a) == loop_of(b) && a->concurrency == b->concurrency && a->phase == b->phase;
+    return a && loop_of(a, speed) > 0 && loop_of(a, speed) == loop_of(b, speed) && a->concurrency == b->concurrency && a->phase == b->phase;
 }
 
 /* Has this a time of its own to be sent at, whatever became of the requests before? What was due has one at any speed but
  * as soon as possible; what followed others in a loop, where recorded times are asked for. */
 static bool waits_for_nothing(const struct td_exchange *before, const struct td_exchange *x, double speed)
 {
-    return (speed > 0 && same_loop(before, x)) || (speed != 0 && was_due(before) && was_due(x));
+    return (speed > 0 && same_loop(before, x, speed)) || (speed != 0 && was_due(before) && was_due(x));
 }
 
 static bool same_group(const struct group_of *g, const struct td_exchange *x, double speed)
@@ -125,9 +130,9 @@ static bool same_group(const struct group_of *g, const struct td_exchange *x, do
 
     if (!g->first || g->first->phase != x->phase)
         return false;
-    if (waits_for_nothing(g->first, x, speed) && (loop_of(x) > 0 || g->recorded == recorded))
+    if (waits_for_nothing(g->first, x, speed) && (loop_of(x, speed) > 0 || g->recorded == recorded))
         return true;
-    if (g->first->repeat != x->repeat)
+    if (g->first->repeat != x->repeat || (loop_of(x, speed) == DUE_LOOP && g->size >= g->most))
         return false;
     if (recorded >= 0 || g->recorded >= 0)
         return recorded == g->recorded;
@@ -146,13 +151,43 @@ static int set_time(struct td_plan_item *it, const struct td_exchange *x, int64_
     return TD_OK;
 }
 
+static int by_time(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* How many of these, which were due at a time, were in flight at once; 1 at least.
+ *   ends : room for 2 n numbers */
+static int32_t most_in_flight(const struct td_exchange *const *xs, size_t n, int64_t *ends)
+{
+    int64_t *starts = ends + n;
+    size_t i, j = 0, m = 0;
+    int32_t most = 1;
+
+    for (i = 0; i < n; i++)
+        if (was_due(xs[i]) && xs[i]->t_sent_ns > 0 && xs[i]->t_end_ns > xs[i]->t_sent_ns) {
+            starts[m] = xs[i]->t_sent_ns;
+            ends[m++] = xs[i]->t_end_ns;
+        }
+    qsort(starts, m, sizeof *starts, by_time);
+    qsort(ends, m, sizeof *ends, by_time);
+    for (i = 0; i < m; i++) {
+        while (ends[j] <= starts[i])
+            j++;
+        most = (int32_t)(i - j + 1) > most ? (int32_t)(i - j + 1) : most;
+    }
+    return most < TD_CLIENT_MAX_IN_FLIGHT ? most : TD_CLIENT_MAX_IN_FLIGHT;
+}
+
 /* Begin another group, or another loop. */
 static void follow(struct group_of *g, const struct td_exchange *x, double speed)
 {
-    if (!same_loop(g->last, x))
-        g->loop += loop_of(x) > 0;
+    if (!same_loop(g->last, x, speed))
+        g->loop += loop_of(x, speed) > 0;
     if (!same_group(g, x, speed))
-        *g = (struct group_of){td_json_get_i64(x->extra, "group", -1), 0, g->number + 1, g->loop, 0, x, x};
+        *g = (struct group_of){td_json_get_i64(x->extra, "group", -1), 0, g->number + 1, g->loop, g->most, 0, x, x};
     g->size++;
     g->t_end = x->t_end_ns > g->t_end ? x->t_end_ns : g->t_end;
     g->last = x;
@@ -172,7 +207,9 @@ static int add_recorded(struct td_plan *p, const struct td_exchange *x, const st
         speed = was_due(x);
     if (speed > 0 && x->t_sent_ns && (rc = set_time(&it, x, t0, speed, err)))
         return rc;
-    it.loop = it.at_ns < 0 && loop_of(x) > 0 ? g->loop : 0;
+    it.loop = it.at_ns < 0 && loop_of(x, speed) > 0 ? g->loop : 0;
+    if (loop_of(x, speed) == DUE_LOOP)
+        it.concurrency = g->most;
     td_jw_init(&w, &body, false);
     td_jw_value(&w, NULL, x->request);
     it.body = body.data;
@@ -187,14 +224,18 @@ int td_plan_from_exchanges(const struct td_exchange *xs, size_t n, unsigned phas
                            size_t *skipped, struct td_error *err)
 {
     const struct td_exchange **order = malloc((n + 1) * sizeof *order);
+    int64_t *times = malloc((2 * n + 1) * sizeof *times);
     struct group_of g = {.number = td_plan_next_group(p) - 1, .loop = td_plan_next_loop(p) - 1};
     int64_t t0 = INT64_MAX;
     size_t i, m = 0;
     int rc = TD_OK;
 
     *skipped = 0;
-    if (!order)
+    if (!order || !times) {
+        free(order);
+        free(times);
         return td_fail(err, TD_ENOMEM, "out of memory for %zu exchanges", n);
+    }
     for (i = 0; i < n; i++) {
         if (!(phases >> xs[i].phase & 1))
             continue;
@@ -206,6 +247,8 @@ int td_plan_from_exchanges(const struct td_exchange *xs, size_t n, unsigned phas
         if (xs[i].t_sent_ns && xs[i].t_sent_ns < t0)
             t0 = xs[i].t_sent_ns;
     }
+    g.most = most_in_flight(order, m, times);
+    free(times);
     qsort(order, m, sizeof *order, by_stream);
     for (i = 0; i < m && !rc; i++) {
         follow(&g, order[i], speed);

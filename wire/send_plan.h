@@ -37,7 +37,7 @@ int64_t td_plan_next_loop(const struct td_plan *p);    /* largest loop + 1 */
  * recorded ones, where nothing has a time; repeats that start over go on with a loop that held all of them.
  *   xs      : [n], any order, borrowed; bodies are written from `request`
  *   phases  : bit mask of 1 << enum td_phase
- *   speed   : 0 as soon as possible, 1 at the recorded times, N times faster; TD_PLAN_AS_SENT: at the intended times what
+ *   speed   : 0 as soon as possible, but of what was due at a time no more in flight than recorded (one loop); 1 at the recorded times, N times faster; TD_PLAN_AS_SENT: at the intended times what
  *             had one, the rest as soon as possible
  *   skipped : exchanges without a JSON request */
 int td_plan_from_exchanges(const struct td_exchange *xs, size_t n, unsigned phases, double speed, struct td_plan *p,
