@@ -24,8 +24,10 @@ void td_samples_add(struct td_samples *s, double v)
     s->seen++;
     if (s->n == TD_SAMPLES_MAX)
         at = pick(s->seen, s->seen);
-    else if (td_array_grow(&s->v, s->n, &s->cap, sizeof *s->v, TD_SAMPLES_MAX))
+    else if (td_array_grow(&s->v, s->n, &s->cap, sizeof *s->v, TD_SAMPLES_MAX)) {
+        s->lost++;
         return;
+    }
     if (at < TD_SAMPLES_MAX)
         s->v[at] = v;
     s->n += s->n < TD_SAMPLES_MAX;

@@ -8,10 +8,10 @@
 
 #define TD_SAMPLES_MAX 32768 /* the middle of so many is within 0.6 % of the ranks of all, 95 times in 100 */
 
-struct td_samples { double *v; size_t n, cap; int64_t seen; }; /* a random choice of those seen; zeroed: none */
+struct td_samples { double *v; size_t n, cap; int64_t seen, lost; }; /* a random choice of those seen; zeroed: none */
 
 /* Keep v, or, when there is no room, keep each of all values with the same chance. What memory lacks for
- * is counted in seen, and not kept. */
+ * is counted in seen and in lost, and not kept: then quantiles are not those of all. */
 void td_samples_add(struct td_samples *s, double v);
 /* The value at a share q of the ranks, 0 to 1, between two of them in proportion, as numpy's percentile has it. NaN
  * without samples. Sorts. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "wire/client.h"
 #include "wire/derive.h"
 
 #define MOST_GAPS 4096
@@ -25,6 +26,7 @@ void td_client_lag_add(struct td_client_lag *l, const struct td_exchange *x)
     if (x->phase != TD_PHASE_TIMED || due <= 0 || start <= 0)
         return;
     td_samples_add(&l->lag_ns, start > due ? (double)(start - due) : 0);
+    l->held += td_json_get_bool(x->extra, "held", false);
     widen(&l->due_first_ns, &l->due_last_ns, due);
     widen(&l->start_first_ns, &l->start_last_ns, start);
     ttft = td_exchange_ttft_ns(x);
@@ -52,9 +54,15 @@ static struct td_samples *measure_of(struct td_client_lag *l)
     return l->itl_ns.n ? &l->itl_ns : &l->ttft_start_ns;
 }
 
+/* Requests of whose lag, or ITL, nothing is known for lack of memory. */
+static int64_t not_known(struct td_client_lag *l)
+{
+    return l->lag_ns.lost ? l->lag_ns.lost : l->itl_ns.lost ? l->itl_ns.lost : l->ttft_start_ns.lost;
+}
+
 bool td_client_lag_limits(struct td_client_lag *l)
 {
-    return td_samples_quantile(&l->lag_ns, 0.99) > TD_CLIENT_LAG_SHARE * td_samples_quantile(measure_of(l), 0.5);
+    return l->held || not_known(l) || td_samples_quantile(&l->lag_ns, 0.99) > TD_CLIENT_LAG_SHARE * td_samples_quantile(measure_of(l), 0.5);
 }
 
 static double ms(struct td_samples *s, double q)
@@ -70,8 +78,23 @@ const char *td_client_lag_words(struct td_client_lag *l, char *out, size_t n)
     return out;
 }
 
+static const char *held_words(const struct td_client_lag *l, char *out, size_t n)
+{
+    snprintf(out, n, "client-limited: %lld of %lld requests were held back until another one ended: this machine's limit of open "
+             "files, or %d, allows no more in flight; no speed of the server can be told from that",
+             (long long)l->held, (long long)l->lag_ns.seen, TD_CLIENT_MAX_IN_FLIGHT);
+    return out;
+}
+
 const char *td_client_lag_limit_words(struct td_client_lag *l, char *out, size_t n)
 {
+    if (l->held)
+        return held_words(l, out, n);
+    if (not_known(l)) {
+        snprintf(out, n, "NOT CHECKED whether it was client-limited: memory lacked for %lld times; no speed of the server can be told "
+                 "from that", (long long)not_known(l));
+        return out;
+    }
     snprintf(out, n,
              "client-limited: 1 in 100 requests was sent %.2f ms late or more, and the median %s is %.2f ms; no speed of the "
              "server can be told from that",
@@ -90,8 +113,11 @@ void td_client_lag_print(struct td_client_lag *l, const char *head, FILE *to)
     const int indent = (int)strlen(head);
     char words[300];
 
-    if (!l->lag_ns.n)
+    if (!l->lag_ns.n) {
+        if (l->lag_ns.seen)
+            fprintf(to, "%s%s\n", head, td_client_lag_limit_words(l, words, sizeof words));
         return;
+    }
     fprintf(to, "%s%s; %.2f requests/s intended, %.2f sent\n", head, td_client_lag_words(l, words, sizeof words),
             rate_of(l, l->due_first_ns, l->due_last_ns), rate_of(l, l->start_first_ns, l->start_last_ns));
     if (l->ttft_due_ns.n)

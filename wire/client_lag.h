@@ -20,13 +20,15 @@
 struct td_client_lag {            /* zeroed: none */
     struct td_samples lag_ns, itl_ns;
     struct td_samples ttft_due_ns, ttft_start_ns; /* from the intended, and from the actual start */
+    int64_t held;                 /* requests that were held back, since as many as can be were in flight */
     int64_t due_first_ns, due_last_ns, start_first_ns, start_last_ns;
 };
 
 /* Add a timed request. One that was not meant to be sent at a time is left out. */
 void td_client_lag_add(struct td_client_lag *l, const struct td_exchange *x);
 void td_client_lag_release(struct td_client_lag *l);
-/* The lag's p99 is above that share. False without an answer whose times are known. Sorts. */
+/* The lag's p99 is above that share, or requests were held back, or it is not known, for memory lacked for the times of some.
+ * False without an answer whose times are known. Sorts. */
 bool td_client_lag_limits(struct td_client_lag *l);
 /* Say the lag in a sentence's part: "sent 0.05 / 0.10 / 0.31 ms late (p50/p90/p99)". Returns out; "" without requests. */
 const char *td_client_lag_words(struct td_client_lag *l, char *out, size_t n);

@@ -339,6 +339,8 @@ static cJSON *make_extra(const struct stream *s, bool ok)
     if (due)
         cJSON_AddItemToObject(extra, "due_ns", cJSON_Duplicate(due, true));
     add_extra_i64(extra, "start_ns", due ? s->t_open : 0);
+    if (td_json_get_bool(o, "held", false))
+        cJSON_AddBoolToObject(extra, "held", true);
     if (uncompressed)
         cJSON_AddItemToObject(extra, "uncompressed", cJSON_Duplicate(uncompressed, true));
     add_extra_i64(extra, "other_choices", a->other_choices);

@@ -26,6 +26,20 @@ int td_open_files_ensure(int64_t streams, struct td_error *err)
                    (unsigned long long)limit.rlim_max, (unsigned long long)need);
 }
 
+int64_t td_open_files_room(int64_t most)
+{
+    const rlim_t need = (rlim_t)most + TD_OPEN_FILES_OWN;
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= need)
+        return most;
+    limit.rlim_cur = limit.rlim_max >= need ? need : limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= need)
+        return most;
+    return limit.rlim_cur > TD_OPEN_FILES_OWN + 1 ? (int64_t)limit.rlim_cur - TD_OPEN_FILES_OWN : 1;
+}
+
 const char *td_open_files_explain(int why, int64_t streams, char *out, size_t n)
 {
     struct rlimit limit = {0};

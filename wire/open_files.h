@@ -16,6 +16,10 @@
  * numbers and the command that raises it. */
 int td_open_files_ensure(int64_t streams, struct td_error *err);
 
+/* How many of `most` connections can be open at once, 1 at least: as many as the limit allows once it is raised as far as
+ * needed. */
+int64_t td_open_files_room(int64_t most);
+
 /* Why a socket could not be made, as a sentence about this machine, not about the server.
  *   why     : errno of socket(); EMFILE and ENFILE are limits of this machine
  *   streams : requests in flight

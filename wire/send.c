@@ -31,8 +31,9 @@ struct sender {
     bool no_files;                /* this machine's limit of open files was reached */
     int silent_groups, group_silent; /* timed out */
     int64_t unheard, unheard_refused; /* requests that were refused or timed out, one after the other; refused of them */
-    int64_t loop;                 /* the closed loop that is being sent, and the stream of its first request */
-    uint32_t loop_stream;
+    uint32_t loop_stream;         /* of the first request of the closed loop that is being sent */
+    int64_t room;                 /* requests with times of their own that can be in flight */
+    bool held;                    /* the next request waited for that */
     struct td_progress progress;
     int64_t ended;
 };
@@ -96,7 +97,7 @@ static void note_open(struct sender *s, uint32_t stream, const struct td_plan_it
         .api = *it->api ? it->api : td_api_name(s->opt->server->kind), .method = it->method, .path = it->path,
         .repeat = it->repeat, .concurrency = it->concurrency, .grouped = true, .group = it->group,
         .loop = it->loop ? s->loop_stream : 0, .role = it->role,
-        .scored_from = it->scored_from, .due_ns = it->at_ns >= 0 ? s->start_ns + it->at_ns : 0};
+        .scored_from = it->scored_from, .due_ns = it->at_ns >= 0 ? s->start_ns + it->at_ns : 0, .held = s->held};
     struct td_buf b = TD_BUF_INIT(1 << 20);
 
     td_open_note(&b, &note);
@@ -240,15 +241,18 @@ static bool loop_is_lost(const struct sender *s, const struct td_plan_item *firs
     return first->loop && (s->stats->server_gone || s->unheard >= 2 * first->concurrency);
 }
 
-/* Wait for the time of an item, or for room in its loop. */
+/* Wait for the time of an item, and for room in its loop, or in the client: a request that is held back there is sent late, and
+ * says so. */
 static int wait_for_turn(struct sender *s, const struct td_plan_item *it)
 {
+    const int64_t most = it->loop ? it->concurrency : it->at_ns >= 0 ? s->room : INT64_MAX;
     int rc = TD_OK;
 
     if (it->at_ns >= 0)
         run_until(s, s->start_ns + it->at_ns);
-    while (it->loop && !rc && td_client_in_flight(s->client) >= it->concurrency) {
-        rc = td_client_run_down(s->client, it->concurrency - 1, td_clock_mono_ns() + SHOW_EVERY_NS, s->err);
+    s->held = !it->loop && td_client_in_flight(s->client) >= most;
+    while (!rc && td_client_in_flight(s->client) >= most) {
+        rc = td_client_run_down(s->client, (int)most - 1, td_clock_mono_ns() + SHOW_EVERY_NS, s->err);
         show_progress(s);
     }
     return rc;
@@ -391,6 +395,7 @@ int td_send_plan(const struct td_plan *plan, const struct td_send_options *opt, 
     rc = open_sender(&s);
     if (opt->progress)
         td_progress_start(&s.progress, opt->progress, (int64_t)plan->n);
+    s.room = largest_group(plan) ? INT64_MAX : td_open_files_room(TD_CLIENT_MAX_IN_FLIGHT);
     s.start_ns = stats->t_start_ns = td_clock_mono_ns();
     if (!rc)
         rc = send_all(&s);

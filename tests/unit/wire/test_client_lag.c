@@ -53,6 +53,29 @@ static void test_limit_is_a_tenth_of_the_itl(void **state)
     td_client_lag_release(&l);
 }
 
+/* A request that was held back is the client's doing, however few they are; so is what is not known for lack of memory. */
+static void test_held_back_or_not_known(void **state)
+{
+    struct td_client_lag l = {0};
+    char words[300];
+    int i;
+
+    (void)state;
+    for (i = 0; i < 999; i++)
+        add(&l, 0, TD_PHASE_TIMED, true);
+    assert_false(td_client_lag_limits(&l));
+    l.held = 1;
+    assert_true(td_client_lag_limits(&l));
+    assert_non_null(strstr(td_client_lag_limit_words(&l, words, sizeof words), "client-limited: 1 of 999 requests were held back"));
+    l.held = 0;
+    l.itl_ns.lost = 3;
+    assert_true(td_client_lag_limits(&l));
+    assert_non_null(strstr(td_client_lag_limit_words(&l, words, sizeof words), "NOT CHECKED whether it was client-limited: memory lacked for 3 times"));
+    td_client_lag_release(&l);
+    l.lag_ns.seen = l.lag_ns.lost = 5;
+    assert_true(td_client_lag_limits(&l));
+}
+
 /* Answers of one token have no ITL: the lag is held against their TTFT, 5 ms. */
 static void test_one_token_each(void **state)
 {
@@ -117,7 +140,7 @@ static void test_quantiles(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_limit_is_a_tenth_of_the_itl), cmocka_unit_test(test_one_token_each), cmocka_unit_test(test_both_starts),
+        cmocka_unit_test(test_limit_is_a_tenth_of_the_itl), cmocka_unit_test(test_one_token_each), cmocka_unit_test(test_held_back_or_not_known), cmocka_unit_test(test_both_starts),
         cmocka_unit_test(test_others_do_not_count), cmocka_unit_test(test_quantiles)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
