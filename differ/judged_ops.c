@@ -148,6 +148,7 @@ static void read_op_error(struct td_judged_ops *set, const cJSON *e, struct td_o
     out->ref_nonzero = td_json_get_i64(e, "ref_nonzero", 0);
     out->repeats = td_json_get_i64(e, "repeats", 1);
     out->unstable = td_json_get_i64(e, "unstable", 0);
+    out->worst_run = td_json_get_i64(e, "worst_run", 0);
     /* older replays did not count the runs: one differed at least */
     out->odd_runs = td_json_get_i64(e, "odd_runs", out->unstable > 0);
     out->varies = cJSON_IsTrue(td_json_get(e, "varies"));

@@ -26,6 +26,7 @@ struct td_op_error {
     int64_t nan, inf, zero;             /* elements of the output */
     int64_t ref_nonzero;                /* elements of the reference */
     int64_t repeats, unstable;          /* runs; elements that differ between them */
+    int64_t worst_run;                  /* the run that has the score, from 0 */
     int64_t odd_runs;                   /* runs whose output is not the most frequent one */
     bool varies;                        /* the kernel is known to give other bits each time */
     const char *crash;                  /* NULL: none */

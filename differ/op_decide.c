@@ -240,11 +240,15 @@ static void decide_by_score(struct td_judged_op *op, enum td_op_result r,
     const char *unknown =
         base ? "" : "; the baseline's output is not known (--baseline-build PATH)";
     const int part = part_over(op);
+    char run[60] = "";
+
+    if (c->worst_run)
+        snprintf(run, sizeof run, " in run %lld of %lld", (long long)c->worst_run + 1, (long long)c->repeats);
 
     if (part >= 0)
         op->limit_rms = op->limit_of[part];
     if (!(c->score <= op->limit))
-        td_op_set_result(op, r, "error %.3g, element limit %.3g%s", c->score, op->limit, unknown);
+        td_op_set_result(op, r, "error %.3g%s, element limit %.3g%s", c->score, run, op->limit, unknown);
     else if (part == TD_RMS_COL)
         td_op_set_result(op, r, "column %lld: rms error %.3g, rms limit %.3g%s",
                          (long long)c->col_at, c->col, op->limit_rms, unknown);
@@ -390,6 +394,8 @@ void td_op_decide(struct td_judged_op *op, const struct td_judged_group *group,
         decide_special_values(op, base))
         return;
     over = !(c->score <= op->limit) || part_over(op) >= 0;
+    if (over && c->worst_run && decide_spread(op, base))
+        return; /* that a run is off is what is wrong, and by how much is the lesser news */
     if (over)
         decide_by_score(op, base ? TD_RESULT_WORSE : TD_RESULT_UNDECIDED, base);
     else if (!decide_spread(op, base) &&

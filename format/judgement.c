@@ -128,11 +128,12 @@ static int check_counts(const struct look *k, const cJSON *e, double score)
 
 static int check_runs(const struct look *k, const cJSON *e)
 {
-    int64_t repeats, unstable, odd;
+    int64_t repeats, unstable, odd, worst;
     int rc;
 
     if ((rc = read_count(k, e, "repeats", 1, MOST_RUNS, 1, &repeats)) ||
         (rc = read_count(k, e, "unstable", 0, repeats > 1 ? k->elements : 0, 0, &unstable)) ||
+        (rc = read_count(k, e, "worst_run", 0, unstable ? repeats - 1 : 0, 0, &worst)) ||
         (rc = read_count(k, e, "odd_runs", 0, repeats - 1, -1, &odd)))
         return rc;
     if (odd >= 0 && (odd > 0) != (unstable > 0))

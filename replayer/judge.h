@@ -35,6 +35,7 @@ struct td_judge_result {
     struct td_judge_spot worst_row, worst_col, worst_tile;
     int64_t nan, inf, zero, ref_nonzero, ref_nonfinite, total;
     int repeats;
+    int worst_run;                      /* the run whose score that is, from 0: of td_judge_runs(), else 0 */
     int64_t unstable;                   /* elements that are not bitwise equal in all repeats */
     int odd_runs;                       /* repeats whose output is not the most frequent one */
     bool in_order;                      /* held against ref->ordered (judge_order.h) */

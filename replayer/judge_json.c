@@ -45,6 +45,8 @@ cJSON *td_judge_result_json(const struct td_judge_result *res, const char *crash
     cJSON_AddNumberToObject(e, "unstable", (double)res->unstable);
     cJSON_AddNumberToObject(e, "odd_runs", res->odd_runs);
     td_judge_add_num(e, "spread", res->spread);
+    if (res->worst_run)
+        cJSON_AddNumberToObject(e, "worst_run", res->worst_run);
     if (res->in_order)
         cJSON_AddBoolToObject(e, "in_order", true);
     if (res->slices.rows)

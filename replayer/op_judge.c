@@ -16,6 +16,7 @@
 #include "kernels/ops/product_share.h"
 #include "replayer/judge_halves.h"
 #include "replayer/judge_order.h"
+#include "replayer/judge_runs.h"
 #include "replayer/op_compare.h"
 #include "replayer/op_digest.h"
 #include "replayer/op_judge_json.h"
@@ -57,6 +58,12 @@ static double worst_part(const struct td_judge_result *e)
     return fmax(e->worst_row.rms, fmax(e->worst_col.rms, e->worst_tile.rms));
 }
 
+/* The candidate's run with the largest error. */
+static const void *worst_image(const struct td_op_item *it)
+{
+    return it->candidate.images[it->e_candidate.worst_run];
+}
+
 /* Where the candidate is over its limit, if it is. differ knows the errors of the whole group, and
  * may set a higher limit; then the op is not bad, and nobody reads its place. */
 static int find_place(struct td_op_item *it, const struct td_op_ref *ref, struct td_error *err)
@@ -71,27 +78,28 @@ static int find_place(struct td_op_item *it, const struct td_op_ref *ref, struct
         limit = fmax(limit, TD_JUDGE_OVER_FACTOR * base->score);
     if (e->score <= limit && worst_part(e) <= limit / 2)
         return TD_OK;
-    return td_judge_place_find(ref, &it->call.out, it->candidate.images[0], &it->limits, limit,
+    return td_judge_place_find(ref, &it->call.out, worst_image(it), &it->limits, limit,
                                &it->place, err);
 }
 
 static int judge_candidate(struct td_op_item *it, const struct td_op_ref *made, struct td_error *err)
 {
     const struct td_tensor *out = &it->call.out;
-    const struct td_op_ref view = td_judge_ref_of(made, out, it->candidate.images[0]), *ref = &view;
-    int rc = td_judge_output(ref, out, (const void *const *)it->candidate.images, it->candidate.repeats, &it->limits,
-                             &it->e_candidate, err);
+    struct td_op_ref view;
+    int rc = td_judge_runs(made, out, (const void *const *)it->candidate.images, it->candidate.repeats, &it->limits,
+                           &it->e_candidate, err);
 
     if (rc)
         return rc;
     it->judged_candidate = true;
-    it->format_cost = td_judge_format_cost(ref);
-    rc = find_place(it, ref, err);
+    view = td_judge_ref_of(made, out, worst_image(it));
+    it->format_cost = td_judge_format_cost(&view);
+    rc = find_place(it, &view, err);
     if (rc)
         return rc;
     if (it->recorded)
-        it->equal = td_judge_equal(ref, out, it->candidate.images[0], it->recorded);
-    check_poison(it, ref);
+        it->equal = td_judge_equal(&view, out, it->candidate.images[0], it->recorded);
+    check_poison(it, &view);
     return TD_OK;
 }
 
@@ -117,7 +125,7 @@ static int find_along_k(struct td_op_item *it, const struct td_op_ref *ref, stru
 
     if (it->turn < 0 || it->turn >= TD_ALONG_K_OPS || td_op_attr(&it->call, "k", 0) <= 0 || !is_suspicious(it))
         return TD_OK;
-    rc = td_along_k_find(&it->call, ref, it->candidate.images[0], &it->limits, &it->along_k, err);
+    rc = td_along_k_find(&it->call, ref, worst_image(it), &it->limits, &it->along_k, err);
     if (rc != TD_ENOMEM || !it->is_alone)
         return rc;
     td_error_clear(err); /* it names a part of K, and decides nothing */
@@ -147,10 +155,8 @@ static int judge_item(struct td_op_item *it, const struct td_op_ref *const ref[N
         it->judged_recorded = !rc;
     }
     if (!rc && it->baseline.repeats && ref[BASELINE]) {
-        const struct td_op_ref view = td_judge_ref_of(ref[BASELINE], out, it->baseline.images[0]);
-
-        rc = td_judge_output(&view, out, (const void *const *)it->baseline.images, it->baseline.repeats, &it->limits,
-                             &it->e_baseline, err);
+        rc = td_judge_runs(ref[BASELINE], out, (const void *const *)it->baseline.images, it->baseline.repeats, &it->limits,
+                           &it->e_baseline, err);
         it->judged_baseline = !rc;
     }
     if (!rc && it->candidate.repeats && ref[CANDIDATE])
