@@ -51,6 +51,8 @@ int td_writer_fact_num(struct td_writer *w, const char *section, const char *key
 void td_writer_redact_error(struct td_writer *w, struct td_exchange *x);
 
 int td_writer_wire(struct td_writer *w, const struct td_wire *rec);      /* the hot path: one copy into the queue */
+/* Lines of JSON. TD_ENOMEM also once an allocation of this process has failed that may have been overlooked
+ * (common/out_of_memory.h): what was made since may lack a member. */
 int td_writer_exchange(struct td_writer *w, const struct td_exchange *x);
 int td_writer_step(struct td_writer *w, const struct td_step *s);
 int td_writer_op(struct td_writer *w, const struct td_op *op);

@@ -44,12 +44,16 @@ int td_writer_wire(struct td_writer *w, const struct td_wire *rec)
     return rc;
 }
 
+/* Once an allocation has failed that may have been overlooked, no line is taken: it may lack a member, and a
+ * line that is committed is believed. */
 static int push_line(struct td_writer *w, int kind, struct td_buf *line, int rc)
 {
     struct td_writer_item *it;
 
     if (!rc && line->len >= TD_FRAME_MAX_RAW)
         rc = TD_ELIMIT;
+    if (!rc && td_out_of_memory_count())
+        rc = TD_ENOMEM;
     if (!rc) {
         it = td_writer_item_new(TD_ITEM_LINE, line->data, line->len);
         if (it)

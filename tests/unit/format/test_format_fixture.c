@@ -392,7 +392,7 @@ static void *fails_once(size_t n)
     return p;
 }
 
-/* Whichever allocation of the manifest fails: there is none, or a whole one that says failed. The last test, for what failed in
+/* Whichever allocation of the manifest fails: there is none, or a whole one that says failed. Behind all other tests, for what failed in
  * this process is counted. */
 static void test_manifest_without_memory(void **state)
 {
@@ -425,12 +425,33 @@ static void test_manifest_without_memory(void **state)
     assert_true(n > 50 && until_failure);
 }
 
+/* Once memory has lacked somewhere, a line may lack a member: none is taken. */
+static void test_line_after_lack_of_memory(void **state)
+{
+    const struct td_exchange x = {.prompt_id = "p"};
+    const struct td_step step = {0};
+    const struct td_op op = {0};
+    struct td_error err = {0};
+    struct td_writer *w;
+    char dir[90];
+
+    (void)state;
+    snprintf(dir, sizeof dir, "%s/line-without-memory", root);
+    assert_int_equal(td_writer_create(dir, NULL, &w, &err), TD_OK);
+    td_out_of_memory_note();
+    assert_int_equal(td_writer_exchange(w, &x), TD_ENOMEM);
+    assert_int_equal(td_writer_step(w, &step), TD_ENOMEM);
+    assert_int_equal(td_writer_op(w, &op), TD_ENOMEM);
+    td_writer_close(w, "complete", &err);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_roundtrip), cmocka_unit_test(test_refusals), cmocka_unit_test(test_threads),
         cmocka_unit_test(test_pause), cmocka_unit_test(test_large), cmocka_unit_test(test_facts),
         cmocka_unit_test(test_no_text), cmocka_unit_test(test_manifest_without_memory),
+        cmocka_unit_test(test_line_after_lack_of_memory),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
