@@ -18,6 +18,7 @@
 #include "common/log.h"
 #include "common/memory.h"
 #include "replayer/replay_times.h"
+#include "replayer/run_images.h"
 
 #define HELLO_TIMEOUT_MS 300000 /* torch takes 7 s of CPU time to load, and took a minute on a busy machine */
 
@@ -405,35 +406,14 @@ static void break_run(struct td_run_result *res, const struct td_error *why)
     snprintf(res->reason, sizeof res->reason, "%.479s", why->msg);
 }
 
-/* Take the outputs out of the arena. One that equals the first lies where that does: most kernels give the same each time, and to
- * compare is cheaper than to copy. */
+/* Take the outputs out of the arena. */
 static void copy_images(struct td_build_process *r, const struct td_op_call *op, int repeats, struct td_run_result *res)
 {
     const char *from = (char *)r->arena + ((struct td_proto_arena *)r->arena)->out.offset;
-    const size_t size = op->out.size_bytes, step = td_proto_image_stride(size);
     struct td_error refused = {0};
-    bool is_new[TD_PROTO_MAX_REPEATS];
-    size_t room = 0, used = 0;
-    int i;
 
-    for (i = 0; i < repeats; i++) {
-        is_new[i] = !i || memcmp(from, from + step * (size_t)i, size);
-        room += is_new[i] ? step : 0;
-    }
-    res->memory = td_memory_room(room, "its outputs", &refused) ? NULL : malloc(room + 64);
-    if (!res->memory) {
-        if (!refused.code)
-            td_fail(&refused, TD_ENOMEM, "out of memory for %d outputs of %zu bytes", repeats, size);
+    if (td_run_images_take(from, op->out.size_bytes, repeats, res, &refused))
         break_run(res, &refused);
-        return;
-    }
-    for (i = 0; i < repeats; i++) {
-        res->images[i] = is_new[i] ? (char *)res->memory + used : res->images[0];
-        if (is_new[i])
-            memcpy(res->images[i], from + step * (size_t)i, size);
-        used += is_new[i] ? step : 0;
-    }
-    res->repeats = repeats;
 }
 
 /* Did the run fail for a reason that is no finding about the build? The child ended by its own decision or by ours, or
