@@ -2,7 +2,6 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "replayer/op_judge.h"
 
-#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -14,160 +13,17 @@
 #include "common/memory.h"
 #include "kernels/ops/op_kinds.h"
 #include "kernels/ops/product_share.h"
-#include "replayer/judge_halves.h"
-#include "replayer/judge_order.h"
-#include "replayer/judge_runs.h"
 #include "replayer/op_compare.h"
 #include "replayer/op_digest.h"
+#include "replayer/op_judge_item.h"
 #include "replayer/op_judge_json.h"
 #include "replayer/op_variety.h"
-#include "replayer/poison.h"
 #include "replayer/reference_batch.h"
 #include "replayer/replay_times.h"
 
 #define MAX_JOINED 64
 #define MAX_THREADS 16
 #define THREAD_SPACE ((int64_t)256 << 20) /* of the address space: with less for each thread, there are fewer of them */
-
-/* ---- one item, its reference known ----------------------------------------------------------- */
-
-/* A run that did not write all of its output has failed, whatever its score is. */
-static void check_poison(struct td_op_item *it, const struct td_op_ref *ref)
-{
-    struct td_poison_found f;
-    char text[160];
-
-    td_poison_find(ref, &it->call.out, (const void *const *)it->candidate.images,
-                   it->candidate.repeats, &f);
-    if (f.not_cleared)
-        snprintf(text, sizeof text, "added to %lld elements of its output instead of setting them", (long long)f.not_cleared);
-    else if (f.unwritten)
-        snprintf(text, sizeof text, "left %lld of %lld elements of its output unwritten", (long long)f.unwritten,
-                 (long long)(ref->rows * ref->cols));
-    else if (f.between)
-        snprintf(text, sizeof text, "wrote %lld bytes between the rows of its output", (long long)f.between);
-    else
-        return;
-    td_op_item_fail(it, TD_OP_FAILED, text);
-}
-
-enum side { RECORDED, CANDIDATE, BASELINE, N_SIDES };
-
-static double worst_part(const struct td_judge_result *e)
-{
-    return fmax(e->worst_row.rms, fmax(e->worst_col.rms, e->worst_tile.rms));
-}
-
-/* The candidate's run with the largest error. */
-static const void *worst_image(const struct td_op_item *it)
-{
-    return it->candidate.images[it->e_candidate.worst_run];
-}
-
-/* Where the candidate is over its limit, if it is. differ knows the errors of the whole group, and
- * may set a higher limit; then the op is not bad, and nobody reads its place. */
-static int find_place(struct td_op_item *it, const struct td_op_ref *ref, struct td_error *err)
-{
-    const struct td_judge_result *base = it->judged_baseline   ? &it->e_baseline
-                                         : it->judged_recorded ? &it->e_recorded
-                                                               : NULL,
-                                 *e = &it->e_candidate;
-    double limit = it->limits.floor;
-
-    if (base && isfinite(base->score))
-        limit = fmax(limit, TD_JUDGE_OVER_FACTOR * base->score);
-    if (e->score <= limit && worst_part(e) <= limit / 2)
-        return TD_OK;
-    return td_judge_place_find(ref, &it->call.out, worst_image(it), &it->limits, limit,
-                               &it->place, err);
-}
-
-static int judge_candidate(struct td_op_item *it, const struct td_op_ref *made, struct td_error *err)
-{
-    const struct td_tensor *out = &it->call.out;
-    struct td_op_ref view;
-    int rc = td_judge_runs(made, out, (const void *const *)it->candidate.images, it->candidate.repeats, &it->limits,
-                           &it->e_candidate, err);
-
-    if (rc)
-        return rc;
-    it->judged_candidate = true;
-    view = td_judge_ref_of(made, out, worst_image(it));
-    it->format_cost = td_judge_format_cost(&view);
-    rc = find_place(it, &view, err);
-    if (rc)
-        return rc;
-    if (it->recorded)
-        it->equal = td_judge_equal(&view, out, it->candidate.images[0], it->recorded);
-    check_poison(it, &view);
-    return TD_OK;
-}
-
-/* Is the candidate over its limit, or coarser as a whole than what it is compared with? */
-static bool is_suspicious(const struct td_op_item *it)
-{
-    const struct td_judge_result *base = it->judged_baseline ? &it->e_baseline : it->judged_recorded ? &it->e_recorded : NULL;
-    const struct td_slices *now = &it->e_candidate.slices, *old = base ? &base->slices : NULL;
-    double before;
-
-    if (it->place.limit > 0)
-        return true;
-    if (!now->rows || !old || !old->rows)
-        return false;
-    before = fmax((double)old->sum[TD_SUM_EE][0], it->halves ? (double)it->e_halves.slices.sum[TD_SUM_EE][0] : 0);
-    return (double)now->sum[TD_SUM_EE][0] > TD_ALONG_K_COARSE * TD_ALONG_K_COARSE * before;
-}
-
-/* Of each group the first ops, in the order of their sample, so that the same ones are asked in each run. */
-static int find_along_k(struct td_op_item *it, const struct td_op_ref *ref, struct td_error *err)
-{
-    int rc;
-
-    if (it->turn < 0 || it->turn >= TD_ALONG_K_OPS || td_op_attr(&it->call, "k", 0) <= 0 || !is_suspicious(it))
-        return TD_OK;
-    rc = td_along_k_find(&it->call, ref, worst_image(it), &it->limits, &it->along_k, err);
-    if (rc != TD_ENOMEM || !it->is_alone)
-        return rc;
-    td_error_clear(err); /* it names a part of K, and decides nothing */
-    return TD_OK;
-}
-
-/* Slices are kept of products alone: what else has a reference has few rounding errors, or codes. */
-static void keep_slices_of_products(struct td_op_item *it)
-{
-    if (td_op_attr(&it->call, "k", 0) <= 0)
-        it->e_recorded.slices.rows = it->e_baseline.slices.rows = it->e_candidate.slices.rows = 0;
-}
-
-/* Judge all sides of an item.
- *   ref : of each side; NULL where its rounding has no reference */
-static int judge_item(struct td_op_item *it, const struct td_op_ref *const ref[N_SIDES], struct td_error *err)
-{
-    const struct td_tensor *out = &it->call.out;
-    int rc = TD_OK;
-
-    if (ref[RECORDED])
-        it->format_cost = td_judge_format_cost(ref[RECORDED]);
-    if (it->recorded && ref[RECORDED]) {
-        const struct td_op_ref view = td_judge_ref_of(ref[RECORDED], out, it->recorded);
-
-        rc = td_judge_output(&view, out, &it->recorded, 1, &it->limits, &it->e_recorded, err);
-        it->judged_recorded = !rc;
-    }
-    if (!rc && it->baseline.repeats && ref[BASELINE]) {
-        rc = td_judge_runs(ref[BASELINE], out, (const void *const *)it->baseline.images, it->baseline.repeats, &it->limits,
-                           &it->e_baseline, err);
-        it->judged_baseline = !rc;
-    }
-    if (!rc && it->candidate.repeats && ref[CANDIDATE])
-        rc = judge_candidate(it, ref[CANDIDATE], err);
-    if (!rc && it->judged_candidate)
-        rc = td_judge_halves(it, ref[CANDIDATE], err);
-    if (!rc && it->judged_candidate)
-        rc = find_along_k(it, ref[CANDIDATE], err);
-    keep_slices_of_products(it);
-    return rc;
-}
 
 /* ---- batches --------------------------------------------------------------------------------- */
 
@@ -274,21 +130,21 @@ static void release_refs(struct side_refs *s, int n)
 
 /* Judge one item. An item whose candidate has no reference is unsupported or broken, whatever its
  * runs gave. */
-static void judge_or_refuse_item(struct td_op_item *it, struct side_refs *const side[N_SIDES],
+static void judge_or_refuse_item(struct td_op_item *it, struct side_refs *const side[TD_SIDES],
                                  int i)
 {
-    const struct td_op_ref *ref[N_SIDES];
+    const struct td_op_ref *ref[TD_SIDES];
     struct td_error err = {0};
     int s;
 
-    for (s = 0; s < N_SIDES; s++)
+    for (s = 0; s < TD_SIDES; s++)
         ref[s] = side[s]->rc ? NULL : &side[s]->refs[i];
-    td_op_variety_find_largest(it, ref[RECORDED]);
-    if (!ref[CANDIDATE])
-        err = side[CANDIDATE]->err;
-    if (ref[CANDIDATE] && it->reference_alone)
+    td_op_variety_find_largest(it, ref[TD_SIDE_RECORDED]);
+    if (!ref[TD_SIDE_CANDIDATE])
+        err = side[TD_SIDE_CANDIDATE]->err;
+    if (ref[TD_SIDE_CANDIDATE] && it->reference_alone)
         return;
-    if (ref[CANDIDATE] ? judge_item(it, ref, &err) : (judge_item(it, ref, NULL), true)) {
+    if (ref[TD_SIDE_CANDIDATE] ? td_op_judge_item(it, ref, &err) : (td_op_judge_item(it, ref, NULL), true)) {
         if (err.code != TD_ENOMEM || !td_op_item_has_finding(it))
             it->status = TD_OP_OK;
         it->no_memory |= err.code == TD_ENOMEM;
@@ -300,13 +156,13 @@ static void judge_work(const struct batch *b, const struct work *w)
 {
     struct td_op_item *first = &b->items[w->first];
     const struct td_op_kind *kind = td_op_kind_find(first->call.kind);
-    struct side_refs *made = calloc(N_SIDES, sizeof *made), *side[N_SIDES];
-    const char *rounding[N_SIDES] = {td_op_item_rounding(first, NULL), td_op_item_rounding(first, &first->candidate),
+    struct side_refs *made = calloc(TD_SIDES, sizeof *made), *side[TD_SIDES];
+    const char *rounding[TD_SIDES] = {td_op_item_rounding(first, NULL), td_op_item_rounding(first, &first->candidate),
                                      td_op_item_rounding(first, &first->baseline)};
     int64_t at;
     int i, s, k, n = 0;
 
-    for (s = 0; made && s < N_SIDES; s++) {
+    for (s = 0; made && s < TD_SIDES; s++) {
         for (k = 0; k < n && strcmp(made[k].rounding, rounding[s]); k++)
             ;
         if (k == n) {
