@@ -97,7 +97,7 @@ static int send_warmup(const struct td_plan *plan, const struct td_send_options 
     it.repeat = 0;
     it.concurrency = 1;
     it.at_ns = -1;
-    it.group = 0;
+    it.group = it.loop = it.connection = 0;
     opt.first_stream = 0;
     opt.progress = NULL;
     rc = td_plan_add(&one, &it, err);
@@ -321,6 +321,7 @@ static int send_all_plans(struct td_fixture *fx, struct td_writer *w,
                                  .total_timeout_ms = (int)(opt->timeout_s * 1000),
                                  .max_answer_bytes = opt->max_body_mib << 20,
                                  .own_connections = !strcmp(connections_of(fx, opt), "never"),
+                                 .recorded_connections = !strcmp(opt->connections, "as-recorded"),
                                  .writer = w,
                                  .emit = td_fill_ids_add,
                                  .emit_arg = c->fill_ids,

@@ -16,6 +16,7 @@
 #include "wire/curl_setup.h"
 #include "wire/http.h"
 #include "wire/open_files.h"
+#include "wire/recorded_connections.h"
 #include "wire/transfer_error.h"
 
 #define SWEEP_NS (50 * TD_NS_PER_MS) /* between two checks for overdue transfers and `stop` */
@@ -26,6 +27,8 @@ struct transfer {
     CURL *easy;
     uint32_t stream;
     void *user;
+    int64_t connection;        /* as in td_client_request */
+    bool last_of_connection;
     struct curl_slist *header; /* this request's own, followed by the client's; NULL: none */
     int64_t start_ns;
     int64_t last_byte_ns;     /* either way */
@@ -55,6 +58,7 @@ struct td_client {
     int n_live;
     int64_t whole_bytes;      /* body_bytes of all answers in flight that are not streamed */
     bool any_refused;
+    struct td_recorded_connections connections;
 };
 
 /* ---- the hot path -------------------------------------------------------------------------------------------------- */
@@ -309,6 +313,8 @@ static void transfer_free(struct transfer *t)
 
     unlink_transfer(t);
     curl_multi_remove_handle(c->multi, t->easy);
+    if (t->connection)
+        td_recorded_connections_done(&c->connections, t->connection, t->last_of_connection, t->easy);
     if (c->n_spare < (int)(sizeof c->spare / sizeof *c->spare))
         c->spare[c->n_spare++] = t->easy;
     else
@@ -328,6 +334,7 @@ void td_client_free(struct td_client *c)
     while (c->n_spare)
         curl_easy_cleanup(c->spare[--c->n_spare]);
     curl_multi_cleanup(c->multi);
+    td_recorded_connections_release(&c->connections);
     curl_slist_free_all(c->headers);
     if (c->epoll >= 0)
         close(c->epoll);
@@ -354,7 +361,7 @@ static void set_transfer(struct transfer *t, const struct td_client_request *req
     curl_easy_setopt(t->easy, CURLOPT_WRITEDATA, t);
     curl_easy_setopt(t->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)(o->connect_timeout_ms ? o->connect_timeout_ms : 10000));
     curl_easy_setopt(t->easy, CURLOPT_FRESH_CONNECT, (long)o->own_connections);
-    curl_easy_setopt(t->easy, CURLOPT_FORBID_REUSE, (long)o->own_connections);
+    curl_easy_setopt(t->easy, CURLOPT_FORBID_REUSE, (long)(o->own_connections || req->last_of_connection));
     curl_easy_setopt(t->easy, CURLOPT_TIMEOUT_MS, (long)o->total_timeout_ms);
     if (strcmp(req->method, "GET")) {
         curl_easy_setopt(t->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)req->body_len);
@@ -393,6 +400,10 @@ int td_client_start(struct td_client *c, const struct td_client_request *req, st
     t->user = req->user;
     t->start_ns = t->last_ns = t->last_byte_ns = td_clock_mono_ns();
     set_transfer(t, req);
+    if (req->connection > 0 && !td_recorded_connections_use(&c->connections, req->connection, t->easy)) {
+        t->connection = req->connection;
+        t->last_of_connection = req->last_of_connection;
+    }
     t->next = c->live;
     if (c->live)
         c->live->prev = t;

@@ -58,6 +58,8 @@ struct td_client_request {
     const char *method;       /* "POST", "GET" */
     const char *url;
     const char *body; size_t body_len; /* borrowed until done */
+    int64_t connection;       /* > 0: the recorded connection that it goes over (recorded_connections.h); 0: any */
+    bool last_of_connection;  /* close it behind the answer */
     const char *header;       /* one more "Name: value" for this request, or NULL; copied */
     void *user;
 };

@@ -339,6 +339,7 @@ static cJSON *make_extra(const struct stream *s, bool ok)
     if (due)
         cJSON_AddItemToObject(extra, "due_ns", cJSON_Duplicate(due, true));
     add_extra_i64(extra, "start_ns", due ? s->t_open : 0);
+    add_extra_i64(extra, "connection", td_json_get_i64(o, "connection", 0));
     if (td_json_get_bool(o, "held", false))
         cJSON_AddBoolToObject(extra, "held", true);
     if (uncompressed)

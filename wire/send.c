@@ -97,7 +97,8 @@ static void note_open(struct sender *s, uint32_t stream, const struct td_plan_it
         .api = *it->api ? it->api : td_api_name(s->opt->server->kind), .method = it->method, .path = it->path,
         .repeat = it->repeat, .concurrency = it->concurrency, .grouped = true, .group = it->group,
         .loop = it->loop ? s->loop_stream : 0, .role = it->role,
-        .scored_from = it->scored_from, .due_ns = it->at_ns >= 0 ? s->start_ns + it->at_ns : 0, .held = s->held};
+        .scored_from = it->scored_from, .due_ns = it->at_ns >= 0 ? s->start_ns + it->at_ns : 0, .held = s->held,
+        .connection = s->opt->recorded_connections ? it->connection : 0};
     struct td_buf b = TD_BUF_INIT(1 << 20);
 
     td_open_note(&b, &note);
@@ -201,6 +202,10 @@ static int start_request(struct sender *s, struct td_plan_item *it)
                                     .body_len = it->body_len};
     int64_t lag;
 
+    if (s->opt->recorded_connections) {
+        req.connection = it->connection;
+        req.last_of_connection = it->last_of_connection;
+    }
     snprintf(url, sizeof url, "%s%s", s->opt->server->url, it->path);
     if (s->opt->request_id) {
         s->opt->request_id(s->opt->request_id_arg, stream, id);

@@ -25,6 +25,7 @@ struct td_send_options {
     td_derive_emit_fn *emit; void *emit_arg; /* gets exchanges, derived between groups; or NULL */
     const char *const *allow_paths; /* allowed beside the dialect's (allowed_requests.h); or NULL */
     bool own_connections;          /* as td_client_options */
+    bool recorded_connections;     /* requests whose recorded connection is told go over one of their own */
     bool keep_salt;                /* do not renew cache_salt */
     void (*request_id)(void *arg, uint32_t stream, char out[64]); void *request_id_arg; /* X-Request-Id, or NULL */
     uint32_t first_stream;         /* number of the first request */

@@ -207,6 +207,7 @@ static int add_recorded(struct td_plan *p, const struct td_exchange *x, const st
         speed = was_due(x);
     if (speed > 0 && x->t_sent_ns && (rc = set_time(&it, x, t0, speed, err)))
         return rc;
+    it.connection = td_json_get_i64(x->extra, "connection", 0);
     it.loop = it.at_ns < 0 && loop_of(x, speed) > 0 ? g->loop : 0;
     if (loop_of(x, speed) == DUE_LOOP)
         it.concurrency = g->most;
@@ -218,6 +219,30 @@ static int add_recorded(struct td_plan *p, const struct td_exchange *x, const st
                      : td_plan_add(p, &it, err);
     td_buf_release(&body);
     return rc;
+}
+
+static int by_connection(const void *a, const void *b)
+{
+    const struct td_plan_item *x = *(struct td_plan_item *const *)a, *y = *(struct td_plan_item *const *)b;
+
+    return x->connection != y->connection ? (x->connection < y->connection ? -1 : 1) : (x > y) - (x < y);
+}
+
+/* Behind the last request of a connection it is closed. */
+static int find_last_of_connections(struct td_plan *p, struct td_error *err)
+{
+    struct td_plan_item **at = malloc((p->n + 1) * sizeof(struct td_plan_item *));
+    size_t i;
+
+    if (!at)
+        return td_fail(err, TD_ENOMEM, "out of memory for %zu requests", p->n);
+    for (i = 0; i < p->n; i++)
+        at[i] = &p->items[i];
+    qsort(at, p->n, sizeof(struct td_plan_item *), by_connection);
+    for (i = 0; i < p->n; i++)
+        at[i]->last_of_connection = at[i]->connection > 0 && (i + 1 == p->n || at[i + 1]->connection != at[i]->connection);
+    free(at);
+    return TD_OK;
 }
 
 int td_plan_from_exchanges(const struct td_exchange *xs, size_t n, unsigned phases, double speed, struct td_plan *p,
@@ -255,6 +280,8 @@ int td_plan_from_exchanges(const struct td_exchange *xs, size_t n, unsigned phas
         rc = add_recorded(p, order[i], &g, t0, speed, err);
     }
     free(order);
+    if (!rc)
+        rc = find_last_of_connections(p, err);
     return rc;
 }
 

@@ -19,6 +19,8 @@ struct td_plan_item {
     enum td_phase phase;
     int64_t group;
     int64_t loop;             /* > 0: number of its closed loop; 0: none */
+    int64_t connection;       /* > 0: the recorded connection that it used; 0: not told */
+    bool last_of_connection;  /* no later one of the plan uses it */
     int64_t at_ns;            /* after the plan's start; -1: once the group before is done */
 };
 struct td_plan { struct td_plan_item *items; size_t n, cap; };

@@ -29,6 +29,8 @@ void td_open_note(struct td_buf *out, const struct td_open_note *note)
         td_jw_i64(&w, "scored_from", note->scored_from);
     if (note->due_ns)
         td_jw_i64(&w, "due_ns", note->due_ns);
+    if (note->connection)
+        td_jw_i64(&w, "connection", note->connection);
     if (note->held)
         td_jw_bool(&w, "held", true);
     td_jw_end(&w);

@@ -16,6 +16,7 @@ struct td_open_note {
     int64_t loop;                 /* number of its closed loop; 0: none */
     const char *role;             /* "" or NULL: none */
     int64_t scored_from, due_ns;  /* 0: none */
+    int64_t connection;           /* number of the connection that it used; 0: not told */
     bool held;                    /* its time came while as many as the client can have were in flight */
 };
 /* Append {"open":{"prompt_id":..., ...}}. */

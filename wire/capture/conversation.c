@@ -28,6 +28,7 @@ struct pending {                  /* a request that waits for its answer, or for
 struct td_conversation {
     struct td_conversations *all;
     uint64_t number;
+    int64_t name;                 /* its number in the notes; 0: none of its requests was kept yet */
     bool no_http;                 /* it speaks something else */
     bool begun;                   /* a message was read */
     bool seeks_request;           /* skip until a request begins */
@@ -73,14 +74,16 @@ static void put_note(struct td_conversations *all, uint32_t stream, int64_t t_ns
     td_buf_release(b);
 }
 
-static void note_open(struct td_conversations *all, uint32_t stream, int64_t t_ns, const struct td_http *request,
+static void note_open(struct td_conversation *c, uint32_t stream, int64_t t_ns, const struct td_http *request,
                       const struct td_conversation_name *name)
 {
+    struct td_conversations *all = c->all;
     const struct td_open_note note = {.prompt_id = name->prompt_id, .category = "captured", .phase = "timed", .api = all->api,
                                       .method = request->method, .path = request->path, .repeat = name->repeat,
-                                      .concurrency = all->in_flight};
+                                      .concurrency = all->in_flight, .connection = c->name ? c->name : ++all->named};
     struct td_buf b = TD_BUF_INIT(1 << 16);
 
+    c->name = note.connection;
     td_open_note(&b, &note);
     put_note(all, stream, t_ns, &b);
 }
@@ -160,7 +163,7 @@ static void put_request(struct td_conversation *c, struct pending *p, const stru
     c->all->in_flight++;
     c->all->counts.exchanges++;
     c->all->counts.bytes_kept += (int64_t)c->whole.len;
-    note_open(c->all, p->stream, c->pieces[0].t_ns, &c->request, name);
+    note_open(c, p->stream, c->pieces[0].t_ns, &c->request, name);
     for (i = 0; i < c->n_pieces; at += c->pieces[i++].len)
         put(c->all, p->stream, c->pieces[i].t_ns, TD_WIRE_SENT, c->whole.data + at, c->pieces[i].len);
 }

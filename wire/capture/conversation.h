@@ -49,6 +49,7 @@ struct td_conversations {
     void (*sink)(void *arg, const struct td_wire *rec); void *sink_arg;
     const char *api;              /* of the server, for the note */
     uint32_t next_stream;
+    int64_t named;                /* connections with an exchange that is kept; they are numbered from 1 */
     int64_t in_flight;            /* exchanges that are open */
     int64_t held_bytes, max_held_bytes; /* of requests that are not complete yet, and of answers that are compressed */
     struct td_conversation_counts counts;
