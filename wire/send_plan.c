@@ -118,10 +118,13 @@ static bool same_loop(const struct td_exchange *a, const struct td_exchange *b, 
 }
 
 /* Has this a time of its own to be sent at, whatever became of the requests before? What was due has one at any speed but
- * as soon as possible; what followed others in a loop, where recorded times are asked for. */
+ * as soon as possible; what followed others in a loop, or what others sent (a passive recording), where recorded times are
+ * asked for. */
 static bool waits_for_nothing(const struct td_exchange *before, const struct td_exchange *x, double speed)
 {
-    return (speed > 0 && same_loop(before, x, speed)) || (speed != 0 && was_due(before) && was_due(x));
+    const bool others = td_json_get_i64(before->extra, "group", -1) < 0 && td_json_get_i64(x->extra, "group", -1) < 0;
+
+    return (speed > 0 && (others || same_loop(before, x, speed))) || (speed != 0 && was_due(before) && was_due(x));
 }
 
 static bool same_group(const struct group_of *g, const struct td_exchange *x, double speed)
