@@ -84,6 +84,24 @@ static void unpause(struct td_writer *w)
     pthread_cond_signal(&w->work);
 }
 
+/* Callers that waited for room go on when a quarter of it is free: with each item that is written, both threads would wake up. */
+static int64_t room_to_go_on(const struct td_writer *w)
+{
+    return w->queue_max - w->queue_max / 4;
+}
+
+/* Wait while there is no room. Call with `lock` held. */
+static void wait_for_room(struct td_writer *w, int64_t cost)
+{
+    int64_t most = w->queue_max;
+
+    while (!w->failure.code && w->queued && (w->queued > most || w->queued + cost > w->queue_max)) {
+        most = room_to_go_on(w);
+        unpause(w);
+        pthread_cond_wait(&w->room, &w->lock);
+    }
+}
+
 int td_writer_queue_push(struct td_writer *w, struct td_writer_item *it)
 {
     int64_t cost;
@@ -93,10 +111,7 @@ int td_writer_queue_push(struct td_writer *w, struct td_writer_item *it)
         return TD_ENOMEM;
     cost = (int64_t)(sizeof *it + it->len);
     pthread_mutex_lock(&w->lock);
-    while (!w->failure.code && w->queued && w->queued + cost > w->queue_max) {
-        unpause(w);
-        pthread_cond_wait(&w->room, &w->lock);
-    }
+    wait_for_room(w, cost);
     code = w->failure.code;
     if (!code) {
         struct td_writer_list *l = list_of(w, it);
@@ -207,7 +222,8 @@ void td_writer_queue_done(struct td_writer *w, struct td_writer_item *it)
         *it->done = true;
         pthread_cond_broadcast(&w->committed);
     }
-    pthread_cond_broadcast(&w->room);
+    if (w->queued <= room_to_go_on(w))
+        pthread_cond_broadcast(&w->room);
     pthread_mutex_unlock(&w->lock);
     free(it);
 }
