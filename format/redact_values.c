@@ -280,6 +280,11 @@ static int add_header(struct td_redact_values *v, const char *header, size_t n, 
     return n >= LEAST && (named || looks_like_key(s, n)) ? add_header_value(v, s, n, named, err) : TD_OK;
 }
 
+static void note_any(struct td_redact_values *v)
+{
+    atomic_store_explicit(&v->any, v->needles.n > 0, memory_order_release);
+}
+
 int td_redact_values_init(struct td_redact_values *v, const char *const *headers, struct td_error *err)
 {
     int rc = TD_OK;
@@ -289,6 +294,7 @@ int td_redact_values_init(struct td_redact_values *v, const char *const *headers
     v->needles.most_bytes = SIZE_MAX;
     for (; !rc && headers && *headers; headers++)
         rc = add_header(v, *headers, strlen(*headers), err);
+    note_any(v);
     return rc;
 }
 
@@ -311,6 +317,7 @@ int td_redact_values_learn(struct td_redact_values *v, const char *header, size_
 
     pthread_rwlock_wrlock(v->lock);
     rc = add_header(v, header, n, err);
+    note_any(v);
     pthread_rwlock_unlock(v->lock);
     return rc;
 }
@@ -318,6 +325,7 @@ int td_redact_values_learn(struct td_redact_values *v, const char *header, size_
 void td_redact_values_release(struct td_redact_values *v)
 {
     td_redact_needles_release(&v->needles);
+    note_any(v);
     if (v->lock)
         pthread_rwlock_destroy(v->lock);
     free(v->lock);
@@ -326,10 +334,21 @@ void td_redact_values_release(struct td_redact_values *v)
 
 /* ---- the search -------------------------------------------------------------------------------- */
 
+/* A record is queued behind the learning of its keys, so who takes it from the queue sees that there are any. */
+bool td_redact_values_any(const struct td_redact_values *v)
+{
+    return atomic_load_explicit(&v->any, memory_order_acquire);
+}
+
 static int64_t hide(const struct td_redact_values *v, char *s, size_t n, bool cut, size_t *decided)
 {
     int64_t changed;
 
+    if (!td_redact_values_any(v)) {
+        if (decided)
+            *decided = n;
+        return 0;
+    }
     if (v->lock)
         pthread_rwlock_rdlock(v->lock);
     changed = td_redact_needles_hide(&v->needles, s, n, cut, decided);
@@ -346,16 +365,4 @@ int64_t td_redact_values_apply(const struct td_redact_values *v, char *s, size_t
 int64_t td_redact_values_begin(const struct td_redact_values *v, char *s, size_t n, size_t *decided)
 {
     return hide(v, s, n, false, decided);
-}
-
-bool td_redact_values_any(const struct td_redact_values *v)
-{
-    bool any;
-
-    if (v->lock)
-        pthread_rwlock_rdlock(v->lock);
-    any = v->needles.n > 0;
-    if (v->lock)
-        pthread_rwlock_unlock(v->lock);
-    return any;
 }

@@ -14,6 +14,7 @@
 #define TD_FORMAT_REDACT_VALUES_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,6 +25,7 @@
 struct td_redact_values {
     struct td_redact_needles needles; /* the values, each in all its forms */
     pthread_rwlock_t *lock;           /* NULL: no more are learned */
+    atomic_bool any;                  /* there are needles: read without the lock */
 };
 
 /* Note the values of headers, "NAME: VALUE", that are worth a search. headers : NULL-terminated, or
