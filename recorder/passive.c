@@ -35,6 +35,8 @@
 enum {
     MOST_IN_FLIGHT = 60000,       /* the deriver follows 65,536 */
     PART_FOR_KEYS = 16,           /* of --max-memory: their bytes */
+    LEVEL = 1,                    /* of zstd: packets come fast, and streams of events get nearly as small as with 3 */
+    FILE_QUEUE = 32 << 20,        /* bytes between a file and the disk */
     MOST_NEEDLES = 1 << 18        /* forms of keys; a usual key has nine */
 };
 #define TOO_MANY_KEYS "clients sent more different keys than are searched for, so the recording ends before the first one too many"
@@ -203,10 +205,19 @@ static int check_out(const char *out, struct td_error *err)
     return TD_OK;
 }
 
+/* A file waits for the writer; what comes by at an interface does not, and has the queue that others have. */
+static int64_t file_queue(void)
+{
+    const int64_t quarter = td_memory_max() / 4;
+
+    return quarter < FILE_QUEUE ? quarter : FILE_QUEUE;
+}
+
 static int open_fixture(struct passive *p, struct td_error *err)
 {
     const struct td_record_options *o = p->opt->record;
-    const struct td_writer_options wo = {.tool = "record", .redaction = &p->redaction};
+    const struct td_writer_options wo = {.tool = "record", .redaction = &p->redaction, .level = LEVEL,
+                                         .queue_max_bytes = p->opt->file ? file_queue() : 0};
     char stamp[32], path[80];
     int rc;
 

@@ -16,7 +16,7 @@
 
 #include "wire/capture/packet.h"
 
-enum { SNAP = 262144, KERNEL_ROOM = 64 << 20, WAIT_MS = 100 };
+enum { SNAP = 262144, KERNEL_ROOM = 64 << 20, FILE_ROOM = 256 << 10, WAIT_MS = 100 };
 
 struct td_packets {
     pcap_t *pcap;
@@ -69,6 +69,8 @@ int td_packets_open_file(const char *path, struct td_packets **out, struct td_er
         rc = td_fail(err, TD_ENOMEM, "out of memory");
     else if (!file)
         rc = td_fail(err, errno == ENOENT ? TD_ENOTFOUND : TD_EIO, "%s: cannot open: %s", path, strerror(errno));
+    if (file && !standard)
+        setvbuf(file, NULL, _IOFBF, FILE_ROOM); /* without it libpcap's reads are of 4 KiB each */
     if (!rc)
         p->pcap = pcap_fopen_offline_with_tstamp_precision(file, PCAP_TSTAMP_PRECISION_NANO, why);
     if (!rc && !p->pcap)
