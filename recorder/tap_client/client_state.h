@@ -18,6 +18,7 @@
 #include "recorder/tap_client/operator_counts.h"
 #include "recorder/tap_client/request_ids.h"
 #include "recorder/tap_client/seen_outputs.h"
+#include "recorder/tap_client/server_ids.h"
 #include "recorder/tap_client/step_rows.h"
 #include "recorder/tap_client/tap_client_options.h"
 #include "recorder/tap_client/tap_connection.h"
@@ -47,6 +48,7 @@ struct td_tap_client {
     struct client_outputs outputs;    /* those that need not be stored */
     struct td_rows_step *held; size_t n_held, cap_held; /* read_steps.h: steps whose rows are not
                                                            named yet */
+    struct client_server_ids ids;     /* with opt.server_ids */
     char *unseen;                     /* what a tap said when it was armed: why launches are not
                                          seen; NULL: nothing */
     int64_t rest_ns, rest_most_ns;    /* spent on what taps left behind; at most: client_drain_all() */

@@ -194,7 +194,7 @@ static int write_op(struct td_tap_client *c, struct client_tap *tap, const struc
     struct td_op out = {.op = c->next_op,
                         .step = rec.has_step ? (int64_t)rec.step : -1,
                         .pid = tap->pid,
-                        .t_ns = rec.rec.t_ns,
+                        .t_ns = rec.rec.t_ns + c->opt.clock_shift_ns,
                         .kind = rec.kind,
                         .layer = (char *)layer,
                         .act_rounding = rec.rounding[0] ? rec.rounding : NULL,

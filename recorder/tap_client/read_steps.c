@@ -56,21 +56,29 @@ void client_note_rows(struct td_tap_client *c, const struct client_tap *tap,
 
     for (k = 0; op->rec->has_step && k < LOOK_BACK && i; k++) {
         struct td_rows_step *p = &c->held[--i];
-        const int64_t rows = rows_of(op);
+        const int64_t rows = rows_of(op), t_ns = op->rec->rec.t_ns + c->opt.clock_shift_ns;
 
         if (p->step.pid != tap->pid || (uint64_t)p->step.step != op->rec->step)
             continue;
-        if (!p->begun_ns || op->rec->rec.t_ns < p->begun_ns)
-            p->begun_ns = op->rec->rec.t_ns;
+        if (!p->begun_ns || t_ns < p->begun_ns)
+            p->begun_ns = t_ns;
         p->rows = rows > p->rows ? rows : p->rows; /* the last layer of llama.cpp has fewer */
         p->padded |= op->rec->n_launches && (op->launch[0].flags & TD_LAUNCH_IN_GRAPH);
         return;
     }
 }
 
+/* Spans of a held step name rows by numbers of server_ids.h: whose are they, as far as is known by now? */
+static void find_streams(const struct td_tap_client *c, struct td_step *s)
+{
+    for (int32_t i = 0; c->opt.server_ids && s->how == TD_HOW_EXACT && i < s->n_spans; i++)
+        s->spans[i].stream = client_server_ids_stream(&c->ids, s->spans[i].stream);
+}
+
 void client_write_held(struct td_tap_client *c)
 {
     for (size_t i = 0; i < c->n_held; i++) {
+        find_streams(c, &c->held[i].step);
         write_step(c, &c->held[i].step);
         td_step_release(&c->held[i].step);
     }
@@ -79,24 +87,29 @@ void client_write_held(struct td_tap_client *c)
     c->n_held = c->cap_held = 0;
 }
 
+/* Steps whose rows the server named come last: nothing is inferred of them. */
 static int by_process(const void *a, const void *b)
 {
     const struct td_rows_step *x = a, *y = b;
 
+    if ((x->step.how == TD_HOW_EXACT) != (y->step.how == TD_HOW_EXACT))
+        return x->step.how == TD_HOW_EXACT ? 1 : -1;
     return (x->step.pid > y->step.pid) - (x->step.pid < y->step.pid);
 }
 
 /* Each process has steps of its own, for the same requests. */
 void client_name_held(struct td_tap_client *c, struct td_rows_request *requests, size_t n)
 {
-    size_t i = 0, end;
+    size_t i = 0, end, unnamed = 0;
 
     if (c->n_held)
         qsort(c->held, c->n_held, sizeof *c->held, by_process);
-    for (; i < c->n_held; i = end) {
-        for (end = i; end < c->n_held && c->held[end].step.pid == c->held[i].step.pid;)
+    while (unnamed < c->n_held && c->held[unnamed].step.how != TD_HOW_EXACT)
+        unnamed++;
+    for (; i < unnamed; i = end) {
+        for (end = i; end < unnamed && c->held[end].step.pid == c->held[i].step.pid;)
             end++;
-        if (td_rows_infer(c->held + i, end - i, requests, n) < 0)
+        if (td_rows_infer(c->held + i, end - i, requests, n, !c->opt.server_ids) < 0)
             client_ledger_failure(c, TD_ENOMEM, "rows of steps");
     }
 }
@@ -105,7 +118,7 @@ void client_name_held(struct td_tap_client *c, struct td_rows_request *requests,
 
 /* Fill to[n] from the spans of a record and the ids behind them, `room` bytes in all. False: they
  * do not hold together. */
-static bool read_spans(const struct td_tap_client *c, const uint8_t *data, size_t room, int32_t n,
+static bool read_spans(struct td_tap_client *c, const uint8_t *data, size_t room, int32_t n,
                        struct td_span *to)
 {
     const struct tap_span *spans = (const struct tap_span *)data;
@@ -125,7 +138,9 @@ static bool read_spans(const struct td_tap_client *c, const uint8_t *data, size_
         id += from.id_len;
         room -= from.id_len;
         to[i] = (struct td_span){
-            .stream = c->nonce[0] ? td_tap_client_request_stream(c->nonce, name) : -1,
+            .stream = c->opt.server_ids ? client_server_ids_note(&c->ids, name)
+                      : c->nonce[0]     ? td_tap_client_request_stream(c->nonce, name)
+                                        : -1,
             .first_row = from.first_row,
             .n_rows = from.n_rows,
             .position = from.position,
@@ -139,7 +154,7 @@ bool client_read_step(struct td_tap_client *c, struct client_tap *tap, const str
 {
     size_t room = rec->rec.size - sizeof *rec;
     struct td_step s = {.step = (int64_t)rec->step,
-                        .t_ns = rec->rec.t_ns,
+                        .t_ns = rec->rec.t_ns + c->opt.clock_shift_ns,
                         .how = rec->n_spans ? TD_HOW_EXACT : TD_HOW_UNKNOWN,
                         .n_spans = rec->n_spans,
                         .pid = tap->pid};
@@ -158,8 +173,11 @@ bool client_read_step(struct td_tap_client *c, struct client_tap *tap, const str
         free(s.spans);
         return false;
     }
-    if (!rec->n_spans && hold_step(c, &s))
+    if (c->opt.server_ids && c->n_held == MOST_HELD)
+        client_write_held(c); /* those that are over for long are known */
+    if ((!rec->n_spans || c->opt.server_ids) && hold_step(c, &s))
         return true;
+    find_streams(c, &s);
     write_step(c, &s);
     td_step_release(&s);
     return true;

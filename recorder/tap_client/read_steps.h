@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * A step whose rows the server did not name is held until all requests are known; step_rows.h then
- * infers whose they are. The lock is held in all of these. */
+ * infers whose they are. With opt.server_ids all steps are held: who sends nothing learns an answer's
+ * id when it comes. The lock is held in all of these. */
 #ifndef TD_RECORDER_TAP_CLIENT_READ_STEPS_H
 #define TD_RECORDER_TAP_CLIENT_READ_STEPS_H
 

@@ -22,6 +22,7 @@ struct member { const struct td_rows_request *x; int64_t fed; bool late; };
 struct group {
     struct member *m; int n;          /* by their first tokens */
     struct td_rows_step *step; int64_t n_steps;
+    bool guess;
     int64_t *room;                    /* spans that may still be made, by all groups together */
 };
 
@@ -313,7 +314,7 @@ static int walk_group(struct group *g)
 
     for (i = 0; i < g->n_steps && rc < 1; i++)
         remove_spans(&g->step[i]);
-    return !rc && g->n == 1 ? guess_one(g) : rc;
+    return !rc && g->n == 1 && g->guess ? guess_one(g) : rc;
 }
 
 static int by_time(const void *a, const void *b)
@@ -339,7 +340,7 @@ static int by_first_token(const void *a, const void *b)
 
 /* Requests that were never sent come first in time, and belong to no group. */
 int64_t td_rows_infer(struct td_rows_step *steps, size_t n_steps, struct td_rows_request *requests,
-                      size_t n_requests)
+                      size_t n_requests, bool guess)
 {
     struct member *m = calloc(n_requests + 1, sizeof *m);
     size_t i = 0, at = 0, end;
@@ -353,7 +354,7 @@ int64_t td_rows_infer(struct td_rows_step *steps, size_t n_steps, struct td_rows
     for (; i < n_requests && rc >= 0; i = end) {
         const int64_t from =
             requests[i].sent_ns - SLACK_NS > until ? requests[i].sent_ns - SLACK_NS : until;
-        struct group g = {.m = m, .room = &room};
+        struct group g = {.m = m, .room = &room, .guess = guess};
 
         until = requests[i].end_ns;
         for (end = i; end < n_requests && (end == i || requests[end].sent_ns < until); end++) {

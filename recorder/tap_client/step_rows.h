@@ -47,10 +47,12 @@ struct td_rows_step {
 /* Name the rows of steps.
  *   steps    : [n_steps] of one process, in any order; are sorted by time
  *   requests : [n_requests], in any order; are sorted by time
+ *   guess    : of a request that was alone, and some of whose steps are missing, name those that are
+ *              there, too
  * Returns how many steps have spans now; -1: out of memory. A step of one request has its rows in
  * order; of a step of several it is not known which rows are whose: first_row is -1. Time: steps x
  * requests in flight together. At most 4 million spans are made; steps beyond that stay unknown. */
 int64_t td_rows_infer(struct td_rows_step *steps, size_t n_steps, struct td_rows_request *requests,
-                      size_t n_requests);
+                      size_t n_requests, bool guess);
 
 #endif

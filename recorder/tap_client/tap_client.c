@@ -14,6 +14,7 @@
 #include "common/log.h"
 #include "common/memory.h"
 #include "recorder/tap_client/client_facts.h"
+#include "recorder/tap_client/client_ledger.h"
 #include "recorder/tap_client/client_pump.h"
 #include "recorder/tap_client/ask_flight_dump.h"
 #include "recorder/tap_client/missing_ops.h"
@@ -406,6 +407,14 @@ void td_tap_client_gpu_time_end(struct td_tap_client *c)
     pthread_mutex_unlock(&c->talk);
 }
 
+void td_tap_client_add_answer(struct td_tap_client *c, const char *id, int64_t stream)
+{
+    lock(c);
+    if (!client_server_ids_add(&c->ids, id, stream))
+        client_ledger_failure(c, TD_ENOMEM, "ids of answers");
+    unlock(c);
+}
+
 void td_tap_client_name_rows(struct td_tap_client *c, struct td_rows_request *requests, size_t n)
 {
     if (!c)
@@ -453,6 +462,7 @@ static void free_client(struct td_tap_client *c)
     client_operators_release(&c->operators);
     client_shares_release(&c->shares);
     client_outputs_release(&c->outputs);
+    client_server_ids_release(&c->ids);
     td_layer_index_close(c->layers);
     td_layer_filter_free(c->filter);
     free(c->why_no_layers);

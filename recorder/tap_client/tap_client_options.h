@@ -22,7 +22,10 @@ struct td_tap_client_target {
 /* Zeroed: the defaults. */
 struct td_tap_client_options {
     struct td_writer *writer;   /* required; borrowed until td_tap_client_close() */
-    const char *nonce;          /* of request_ids.h; NULL: every row is stream -1 */
+    const char *nonce;          /* of request_ids.h; NULL: every row is stream -1, unless: */
+    bool server_ids;            /* rows are found by the server's own ids, td_tap_client_add_answer(); and
+                                   what is inferred is never guessed (step_rows.h) */
+    int64_t clock_shift_ns;     /* added to the times of ops and steps: exchanges have another clock */
     const char *checkpoint;     /* --checkpoint DIR or FILE.gguf, or `root` of /v1/models. NULL, or
                                    no such path: --model of the server's command line; without that,
                                    layers have no names */

@@ -22,6 +22,7 @@ struct played {
     size_t n, n_requests;
     int64_t now, token_ms;
     int budget;                       /* rows of new prompts in one step, whole ones */
+    bool guess;                       /* td_rows_infer() may */
     int late;                         /* rows too many of an answer that stopped by itself */
 };
 
@@ -31,6 +32,7 @@ static void start(struct played *s)
     s->now = 1000 * MS;
     s->token_ms = 8;
     s->budget = 64;
+    s->guess = true;
 }
 
 static void end(struct played *s)
@@ -111,7 +113,7 @@ static void serve(struct played *s, int n, const int *prompt, const int *answer,
 
 static int64_t infer(struct played *s)
 {
-    return td_rows_infer(s->step, s->n, s->request, s->n_requests);
+    return td_rows_infer(s->step, s->n, s->request, s->n_requests, s->guess);
 }
 
 static const struct td_span *span_of(const struct td_step *s, int64_t stream)
@@ -478,6 +480,43 @@ static void test_nothing_at_all(void **state)
     end(&s);
 }
 
+/* Where other clients may be, what comes out exactly is named, and a sample is not. */
+static void test_nothing_is_guessed(void **state)
+{
+    struct played s;
+
+    (void)state;
+    for (int missing = 0; missing < 2; missing++) {
+        start(&s);
+        s.guess = false;
+        serve(&s, 1, (int[]){8}, (int[]){6}, NULL);
+        s.n -= (size_t)missing;
+        assert_int_equal(infer(&s), missing ? 0 : 6);
+        s.n += (size_t)missing;
+        end(&s);
+    }
+}
+
+/* A request of unknown length that never ends, from the second group on: of that group, and all later ones, nothing comes out. */
+static void test_a_stranger_that_stays(void **state)
+{
+    struct played s;
+    size_t first;
+
+    (void)state;
+    start(&s);
+    s.guess = false;
+    serve(&s, 2, (int[]){8, 5}, (int[]){6, 4}, NULL);
+    first = s.n;
+    serve(&s, 2, (int[]){9, 4}, (int[]){6, 4}, NULL);
+    s.request[s.n_requests++] = (struct td_rows_request){0, s.step[first].begun_ns + MS, 0, INT64_MAX, -1, -1, false};
+    serve(&s, 1, (int[]){7}, (int[]){3}, NULL);
+    assert_int_equal(infer(&s), (int64_t)first);
+    for (size_t i = 0; i < s.n; i++)
+        assert_int_equal(s.step[i].step.how, i < first ? TD_HOW_INFERRED : TD_HOW_UNKNOWN);
+    end(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -485,6 +524,7 @@ int main(void)
         cmocka_unit_test(test_a_prompt_in_pieces), cmocka_unit_test(test_graphs_are_padded), cmocka_unit_test(test_what_does_not_come_out_is_unknown),
         cmocka_unit_test(test_a_sample_of_one), cmocka_unit_test(test_twins_are_not_told_apart), cmocka_unit_test(test_jitter),
         cmocka_unit_test(test_a_late_row_and_a_short_prompt), cmocka_unit_test(test_hostile_numbers), cmocka_unit_test(test_nothing_at_all),
+        cmocka_unit_test(test_nothing_is_guessed), cmocka_unit_test(test_a_stranger_that_stays),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,30 @@
+/* server_ids.h - exchanges by the ids that the server itself gave them.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Who sends nothing has no ids of its own (request_ids.h). A server that names the rows of its steps
+ * names them by its own ids then, and its answers hold these, too: "cmpl-1f" is the id of an answer
+ * and of its rows, or the first part of a longer one ("cmpl-1f-0"). Steps come before their answers
+ * are over, so rows are noted first, and found later. */
+#ifndef TD_RECORDER_TAP_CLIENT_SERVER_IDS_H
+#define TD_RECORDER_TAP_CLIENT_SERVER_IDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "recorder/tap_client/name_index.h"
+
+/* stream: of answers; -1: several answers have this id, so it names none */
+struct client_id { char *text; int64_t stream; };
+struct client_id_list { struct client_id *x; size_t n, cap; struct client_index index; };
+struct client_server_ids { struct client_id_list rows, answers; }; /* zeroed: none */
+
+/* Note the id of a row. Returns a number of -2 or less that stands for it; -1: there is no room. */
+int64_t client_server_ids_note(struct client_server_ids *all, const char *row);
+/* An answer of exchange `stream` has this id. False: there is no room. */
+bool client_server_ids_add(struct client_server_ids *all, const char *answer, int64_t stream);
+/* The exchange of a row that was noted; -1: none has this id, or several have. */
+int64_t client_server_ids_stream(const struct client_server_ids *all, int64_t noted);
+void client_server_ids_release(struct client_server_ids *all);
+
+#endif

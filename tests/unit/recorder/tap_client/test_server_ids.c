@@ -1,0 +1,109 @@
+/* test_server_ids.c - rows find their exchanges by the ids that the server gave them.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "recorder/tap_client/server_ids.h"
+
+static void test_rows_come_before_their_answers(void **state)
+{
+    struct client_server_ids ids = {0};
+    int64_t whole = client_server_ids_note(&ids, "cmpl-1f"), longer = client_server_ids_note(&ids, "cmpl-1f-0"),
+            underscore = client_server_ids_note(&ids, "cmpl-1f_0"), other = client_server_ids_note(&ids, "cmpl-1f0");
+
+    (void)state;
+    assert_true(whole <= -2 && longer <= -2 && underscore <= -2 && other <= -2);
+    assert_int_equal(client_server_ids_note(&ids, "cmpl-1f-0"), longer);
+    assert_int_equal(client_server_ids_stream(&ids, whole), -1);
+    assert_true(client_server_ids_add(&ids, "cmpl-1f", 7));
+    assert_int_equal(client_server_ids_stream(&ids, whole), 7);
+    assert_int_equal(client_server_ids_stream(&ids, longer), 7);
+    assert_int_equal(client_server_ids_stream(&ids, underscore), 7);
+    assert_int_equal(client_server_ids_stream(&ids, other), -1); /* no part of it ends there */
+    client_server_ids_release(&ids);
+}
+
+/* One id may begin as another does: the longest counts. */
+static void test_the_longest_id_counts(void **state)
+{
+    struct client_server_ids ids = {0};
+    int64_t row = client_server_ids_note(&ids, "cmpl-a-b-0");
+
+    (void)state;
+    client_server_ids_add(&ids, "cmpl", 1);
+    client_server_ids_add(&ids, "cmpl-a", 2);
+    assert_int_equal(client_server_ids_stream(&ids, row), 2);
+    client_server_ids_add(&ids, "cmpl-a-b", 3);
+    assert_int_equal(client_server_ids_stream(&ids, row), 3);
+    client_server_ids_release(&ids);
+}
+
+/* Clients may choose ids, and choose one twice; its rows are nobody's, and not those of a shorter id. */
+static void test_an_id_of_two_answers_names_none(void **state)
+{
+    struct client_server_ids ids = {0};
+    int64_t row = client_server_ids_note(&ids, "cmpl-mine-0");
+
+    (void)state;
+    client_server_ids_add(&ids, "cmpl", 1);
+    client_server_ids_add(&ids, "cmpl-mine", 4);
+    client_server_ids_add(&ids, "cmpl-mine", 5);
+    assert_int_equal(client_server_ids_stream(&ids, row), -1);
+    client_server_ids_release(&ids);
+}
+
+static void test_odd_ids(void **state)
+{
+    struct client_server_ids ids = {0};
+    char longest[300];
+
+    (void)state;
+    memset(longest, 'x', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    assert_int_equal(client_server_ids_note(&ids, ""), -1);
+    assert_int_equal(client_server_ids_note(&ids, longest), -1);
+    assert_false(client_server_ids_add(&ids, "", 1));
+    assert_false(client_server_ids_add(&ids, longest, 1));
+    assert_int_equal(client_server_ids_stream(&ids, -1), -1);
+    assert_int_equal(client_server_ids_stream(&ids, 3), -1);
+    assert_int_equal(client_server_ids_stream(&ids, -2), -1); /* was never noted */
+    assert_int_equal(client_server_ids_stream(&ids, INT64_MIN), -1);
+    client_server_ids_release(&ids);
+}
+
+static void test_many(void **state)
+{
+    enum { N = 3000 };
+    struct client_server_ids ids = {0};
+    static int64_t row[N];
+    char id[40];
+    int i;
+
+    (void)state;
+    for (i = 0; i < N; i++) {
+        snprintf(id, sizeof id, "chatcmpl-%d-0", i);
+        row[i] = client_server_ids_note(&ids, id);
+    }
+    for (i = N; i--;) {
+        snprintf(id, sizeof id, "chatcmpl-%d", i);
+        assert_true(client_server_ids_add(&ids, id, i));
+    }
+    for (i = 0; i < N; i++)
+        assert_int_equal(client_server_ids_stream(&ids, row[i]), i);
+    client_server_ids_release(&ids);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows_come_before_their_answers), cmocka_unit_test(test_the_longest_id_counts),
+        cmocka_unit_test(test_an_id_of_two_answers_names_none), cmocka_unit_test(test_odd_ids), cmocka_unit_test(test_many),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
