@@ -5,9 +5,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "common/number_words.h"
 #include "format/planned.h"
-#include "recorder/dropped_ops.h"
+#include "recorder/ops_causes.h"
 
 /* ---- the plan -------------------------------------------------------------------------------- */
 
@@ -114,47 +113,13 @@ static void check_scores(const struct td_recording *r, struct td_recording_state
                   (long long)(r->planned_scores - sent), (long long)r->planned_scores);
 }
 
-/* Ops were asked for by name, and there is none. */
-static void add_no_op(const struct td_recording *r, struct td_recording_state *s)
-{
-    char why[180];
-
-    td_dropped_ops_reason(&r->ops, why, sizeof why);
-    add_cause(s, "no op was recorded, though %s%s asked for them%s%s",
-              r->opt->mode.all_kinds ? "--all-ops" : "--gemms ",
-              r->opt->mode.all_kinds ? "" : r->opt->gemms, *why ? ": " : "", why);
-}
-
-static void add_ops_without_room(const struct td_recording *r, struct td_recording_state *s)
-{
-    char share[32];
-
-    td_dropped_ops_share(&r->ops, r->ops.ops_ring, share, sizeof share);
-    add_cause(s, "%lld op%s (%s) found no room on the way from the server, though all were asked for, "
-                 "so give more room (--ring-mib) or ask for less (--layers, --gemms 25%%)",
-              (long long)r->ops.ops_ring, td_plural(r->ops.ops_ring), share);
-}
-
-/* Ops that were asked for by name, and ops of which nobody knows how many were lost. */
 static void check_ops(const struct td_recording *r, struct td_recording_state *s)
 {
-    if (r->ops.rings_broken)
-        add_cause(s, "the way from the tap broke: the ops that came after are not here");
-    if (r->ops.links_lost && !r->interrupted && !r->server_gone)
-        add_cause(s, "processes of the server that were not recorded to the end: %d (they ended, their taps "
-                     "fell asleep, or they were too many)",
-                  r->ops.links_lost);
-    if (r->ops.ops_lost)
-        add_cause(s, "%lld ops that the tap says it sent did not come", (long long)r->ops.ops_lost);
-    if (*r->tap_failure)
-        add_cause(s, "not all that the tap sent was recorded: %.110s", r->tap_failure);
-    if (r->opt->gemms_required && r->have_ops && !r->ops.ops_kept)
-        add_no_op(r, s);
-    if (r->opt->mode.steps == TD_TAP_CLIENT_ALL && r->ops.ops_ring)
-        add_ops_without_room(r, s);
-    if (r->opt->mode.steps == TD_TAP_CLIENT_ALL && r->ops.ops_crowded)
-        add_cause(s, "%lld ops are of more weights than are kept, though all were asked for",
-                  (long long)r->ops.ops_crowded);
+    struct td_ops_causes causes;
+
+    td_ops_causes_find(r->opt, &r->ops, r->have_ops, r->interrupted || r->server_gone, r->tap_failure, &causes);
+    for (int i = 0; i < causes.n; i++)
+        add_cause(s, "%s", causes.text[i]);
 }
 
 static void write_seen(struct td_recording *r, const struct td_recording_state *s)

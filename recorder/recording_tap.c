@@ -5,71 +5,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-#include <unistd.h>
 
 #include "common/log.h"
 #include "recorder/dropped_ops.h"
 #include "recorder/flight_watch.h"
 #include "recorder/send_requests.h"
+#include "recorder/tap_options.h"
 #include "recorder/tap_client/tap_client.h"
 
-#define LLAMACPP_RINGS 2            /* it computes on one thread, a prompt of many tokens at once
-                                       ... */
-#define LLAMACPP_RING (64LL << 20)
-#define ALL_OPS_RING (256LL << 20)  /* ... and with every node a step brings its K/V cache several
-                                       times */
 #define HOW_TO_TAP                                                                                 \
     "start the server with `record … --run -- COMMAND`, or in a shell after "                     \
     "eval \"$(record --tap-env)\""
 
 /* ---- finding it ------------------------------------------------------------------------------ */
-
-/* The server's port when it runs on this machine, else 0. */
-static int local_port(const char *url)
-{
-    bool https = !strncmp(url, "https", 5);
-    char host[256], mine[256] = "", *end;
-    const char *at = strstr(url, "://") + 3, *colon;
-    int port = https ? 443 : 80;
-
-    snprintf(host, sizeof host, "%.*s", (int)strcspn(at, "/"), at);
-    end = *host == '[' ? strchr(host, ']') : host;
-    colon = end ? strchr(end, ':') : NULL;
-    if (colon) {
-        port = atoi(colon + 1);
-        host[colon - host] = '\0';
-    }
-    gethostname(mine, sizeof mine - 1);
-    return !strcasecmp(host, "localhost") || !strncmp(host, "127.", 4) || !strcmp(host, "[::1]") ||
-                   !strcasecmp(host, mine)
-               ? port
-               : 0;
-}
-
-static struct td_tap_client_options client_options(const struct td_recording *r)
-{
-    const struct td_record_options *o = r->opt;
-    struct td_tap_client_options c = {.writer = r->writer,
-                                      .nonce = r->nonce,
-                                      .checkpoint = o->checkpoint ? o->checkpoint : r->server.root,
-                                      .weights_by_reference = o->weights_by_reference,
-                                      .no_code = o->no_code,
-                                      .wanted_layers = o->layers,
-                                      .rows = o->own ? o->own->text : NULL,
-                                      .n_rows = o->own ? o->own->n : 0,
-                                      .every_step = o->mode.steps == TD_TAP_CLIENT_ALL,
-                                      .dump_asked = o->dump_asked,
-                                      .stop = r->stop};
-
-    if (r->server.kind == TD_API_LLAMACPP) {
-        c.rings = o->mode.all_kinds ? 1 : LLAMACPP_RINGS;
-        c.ring_bytes = o->mode.all_kinds ? ALL_OPS_RING : LLAMACPP_RING;
-    }
-    if (o->ring_mib)
-        c.ring_bytes = o->ring_mib << 20;
-    return c;
-}
 
 /* Fill r->client, or r->no_tap, which --run may have filled before. */
 static void connect_tap(struct td_recording *r)
@@ -77,11 +25,15 @@ static void connect_tap(struct td_recording *r)
     const struct td_record_options *o = r->opt;
     struct td_tap_client_target target = {.socket = o->tap_socket,
                                           .pid = r->started.proc.pid,
-                                          .port = local_port(r->url),
+                                          .port = td_tap_local_port(r->url),
                                           .wait_ms = r->started.proc.pid > 0 ? 5000 : 500};
-    struct td_tap_client_options options = client_options(r);
+    struct td_tap_client_options options = td_tap_options_of(o, r->server.kind);
     struct td_error why = {0};
 
+    options.writer = r->writer;
+    options.nonce = r->nonce;
+    options.checkpoint = o->checkpoint ? o->checkpoint : r->server.root;
+    options.stop = r->stop;
     if (o->mode.steps == TD_TAP_CLIENT_OFF)
         snprintf(r->no_tap, sizeof r->no_tap, "--gemms off");
     else if (*r->no_tap)
