@@ -32,7 +32,7 @@ static struct {
     const char *api, *scores, *launches, *gpu_time, *sample, *outputs;
     bool tap_env, run, graphs, is_passive;
 } given = {
-    .o = {.suite = "quick", .gemms = "auto", .connections = "pooled", .repeat = 5, .starts = 1,
+    .o = {.suite = "quick", .connections = "pooled", .repeat = 5, .starts = 1,
           .tapped_repeat = 1, .logprobs = 5, .timeout_s = 300},
     .api = "auto",
     .scores = "on",
@@ -102,7 +102,7 @@ static const struct td_arg table[] = {
      "also wait while nothing listens there yet (default: --timeout)", 1, 86400},
     {"gemms", 0, TD_ARG_STR, &given.o.gemms, "auto|off|all|P%",
      "steps whose GEMM inputs the tap records: a sample (10 %; on a GPU at most "
-     "0.5 % of the time), none, all, a share", 0, 0},
+     "0.5 % of the time), none, all, a share (default auto; with --passive off)", 0, 0},
     {"outputs", 0, TD_ARG_STR, &given.outputs, "all|digest",
      "digest: send the suite once more, and of outputs that repeat bit for bit store a hash, but for a few of each kernel "
      "and layer; needs --gemms all (default all)", 0, 0},
@@ -244,15 +244,41 @@ static void list_to_array(const struct td_arg_list *list, const char **out)
     out[list->n] = NULL;
 }
 
-/* Was an option given that says what to send, or how to read the tap? By its value: one that says the
- * default changes nothing. */
+/* Was an option given that says what to send? By its value: one that says the default changes nothing. */
 static bool says_what_to_send(const struct td_record_options *o)
 {
     return strcmp(o->suite, "quick") || o->repeat != 5 || o->tapped_repeat != 1 || o->concurrency || o->max_tokens ||
-           o->rate > 0 || o->arrival || o->requests || o->warmup || strcmp(o->connections, "pooled") || o->logprobs != 5 || o->seed || o->ignore_eos || o->model || o->wait || strcmp(given.scores, "on") ||
-           o->mode.all_kinds || o->flight || o->ops || o->layers || o->checkpoint || o->tap_socket || o->ring_mib ||
-           o->weights_by_reference || given.graphs || o->graphs_mib ||
-           (strcmp(o->gemms, "auto") && strcmp(o->gemms, "off"));
+           o->rate > 0 || o->arrival || o->requests || o->warmup || strcmp(o->connections, "pooled") || o->logprobs != 5 || o->seed || o->ignore_eos || o->model || o->wait || strcmp(given.scores, "on");
+}
+
+/* ... or how to read the tap, beside --gemms? */
+static bool says_how_to_tap(const struct td_record_options *o)
+{
+    return o->mode.all_kinds || o->flight || o->ops || o->layers || o->checkpoint || o->tap_socket || o->ring_mib ||
+           o->weights_by_reference || given.graphs || o->graphs_mib;
+}
+
+/* Nothing is tapped unless --gemms asks for it, and then the ops must be those of what is kept. */
+static int check_passive_tap(struct td_record_options *o, struct td_error *err)
+{
+    const bool tap = strcmp(o->gemms, "off") != 0;
+
+    if (given.passive.file && (tap || says_how_to_tap(o)))
+        return td_fail(err, TD_EINVAL,
+                       "--pcap reads traffic that is over, and its GEMMs are gone: leave out --gemms, --layers, --checkpoint and the like "
+                       "(--passive --gemms records both while they happen)");
+    if (!tap && says_how_to_tap(o))
+        return td_fail(err, TD_EINVAL, "--layers, --checkpoint, --all-ops and the like are for the tap: with --passive, also give --gemms auto, "
+                                       "all or a share");
+    if (strcmp(given.outputs, "all"))
+        return td_fail(err, TD_EINVAL, "--outputs sends the suite once more, and --passive sends nothing: leave it out");
+    if (o->flight || given.graphs || o->graphs_mib)
+        return td_fail(err, TD_EINVAL, "--flight and --graphs do not go with --passive; --gemms alone does");
+    if (tap && (given.sample || given.only_paths.n))
+        return td_fail(err, TD_EINVAL,
+                       "--gemms records what the server computes for all requests, so --sample and --only-path would leave ops without "
+                       "their requests: leave them out");
+    return TD_OK;
 }
 
 /* "0.5%": more than 0, and at most 100. */
@@ -276,6 +302,8 @@ static int read_passive(struct td_error *err)
     if (!given.o.server)
         given.o.server = "localhost:8000";
     p->duration_s = given.o.duration_s;
+    if (!given.o.gemms)
+        given.o.gemms = passive ? "off" : "auto";
     if (!passive && (p->max_exchanges || given.sample || given.only_paths.n || strcmp(p->interface, "any")))
         return td_fail(err, TD_EINVAL, "--interface, --only-path, --sample and --max-exchanges belong to --passive or --pcap");
     if (given.sample && !is_percentage(given.sample, &p->sample))
@@ -292,9 +320,9 @@ static int read_passive(struct td_error *err)
         return td_fail(err, TD_EINVAL, "--interface is for --passive; --pcap reads a file");
     if (passive && says_what_to_send(&given.o))
         return td_fail(err, TD_EINVAL,
-                       "--passive and --pcap record the traffic alone, as it comes: leave out what says what to send "
-                       "(--suite, --repeat, --model ...) and what is for the tap (--gemms, --layers, --checkpoint ...)");
-    return TD_OK;
+                       "--passive and --pcap record the traffic as it comes: leave out what says what to send "
+                       "(--suite, --repeat, --model ...)");
+    return passive ? check_passive_tap(&given.o, err) : TD_OK;
 }
 
 /* Parse the command line. Returns 0; > 0: --help or --version was printed; < 0: TD_E*. */

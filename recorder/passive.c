@@ -2,7 +2,6 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "recorder/passive.h"
 
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +22,8 @@
 #include "format/header_args.h"
 #include "format/redact_values.h"
 #include "recorder/captured_keys.h"
+#include "recorder/captured_server.h"
+#include "recorder/passive_tap.h"
 #include "recorder/passive_ledger.h"
 #include "recorder/prompt_names.h"
 #include "recorder/recording_summary.h"
@@ -54,6 +55,10 @@ struct passive {
     struct td_deriver *deriver;
     struct td_writer *writer;
     struct td_recording_summary summary;
+    enum td_phase phase;          /* of exchanges: tapped beside an armed tap, for their times are no evidence then */
+    struct td_passive_tap tap;
+    bool has_tap;                 /* it was armed */
+    int64_t now_ns;               /* of the packet that is looked at */
     struct td_capture_options capture_options;
     char dir[TD_PATH_MAX], model[160];
     int64_t unseen;               /* exchanges that are not there from their first to their last byte */
@@ -98,10 +103,10 @@ static bool is_sampled(const struct passive *p, uint64_t connection)
     return !p->opt->sample || (double)(connection >> 11) < p->opt->sample / 100 * 0x1p53;
 }
 
-static bool wants(void *arg, uint64_t connection, const char *method, const char *path, const char *whole, size_t n,
-                  size_t body, struct td_conversation_name *name)
+/* Is this request to be an exchange? Then fill in its name. */
+static bool is_kept(struct passive *p, uint64_t connection, const char *method, const char *path, const char *whole, size_t n,
+                    size_t body, struct td_conversation_name *name)
 {
-    struct passive *p = arg;
     const struct td_capture_counts *counts = td_capture_counts_of(p->capture);
     int rc;
 
@@ -122,6 +127,29 @@ static bool wants(void *arg, uint64_t connection, const char *method, const char
     return !rc;
 }
 
+/* Does a server answer this without its model? */
+static bool is_idle_request(const char *method, const char *path)
+{
+    static const char *const idle[] = {"/tokenize", "/detokenize", "/apply-template"};
+    const size_t n = strcspn(path, "?");
+
+    for (size_t i = 0; i < sizeof idle / sizeof *idle; i++)
+        if (strlen(idle[i]) == n && strncmp(idle[i], path, n) == 0)
+            return true;
+    return strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0 || strcmp(method, "OPTIONS") == 0;
+}
+
+static bool wants(void *arg, uint64_t connection, const char *method, const char *path, const char *whole, size_t n,
+                  size_t body, struct td_conversation_name *name)
+{
+    struct passive *p = arg;
+    const bool kept = is_kept(p, connection, method, path, whole, n, body, name);
+
+    if (!kept && !is_idle_request(method, path))
+        td_passive_tap_stranger(&p->tap, p->now_ns);
+    return kept;
+}
+
 static void take_record(void *arg, const struct td_wire *rec)
 {
     struct passive *p = arg;
@@ -138,6 +166,7 @@ static int take_exchange(void *arg, struct td_exchange *x, struct td_error *err)
     struct passive *p = arg;
     int rc;
 
+    td_passive_tap_add(&p->tap, x);
     td_writer_redact_error(p->writer, x); /* first: its quote may end within a key */
     rc = td_writer_exchange(p->writer, x);
     if (rc)
@@ -154,37 +183,10 @@ static int take_exchange(void *arg, struct td_exchange *x, struct td_error *err)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* "HOST:PORT": a name stands for any address, for it may have several, and the capture has numbers. */
-static int read_server(const char *server, struct td_endpoint *out, struct td_error *err)
-{
-    char url[512], host[256] = "";
-    uint8_t ipv4[4];
-    int port = 0;
-    int rc = td_api_url(server, url, sizeof url, err);
-
-    if (rc)
-        return rc;
-    if (strncmp(url, "https:", 6) == 0)
-        return td_fail(err, TD_EINVAL,
-                       "--server %s: what goes by under TLS cannot be read. Capture where it is plain: between the proxy "
-                       "that ends TLS and the server",
-                       server);
-    if (sscanf(url, "http://[%255[^]]]:%5d", host, &port) != 2 && sscanf(url, "http://%255[^:/]:%5d", host, &port) != 2)
-        port = 80;
-    if (port < 1 || port > 65535)
-        return td_fail(err, TD_EINVAL, "--server %s: no port", server);
-    out->port = (uint16_t)port;
-    if (inet_pton(AF_INET, host, ipv4) == 1)
-        td_endpoint_set_ipv4(out, ipv4);
-    else if (inet_pton(AF_INET6, host, out->address) != 1)
-        memset(out->address, 0, sizeof out->address);
-    return TD_OK;
-}
-
 static int open_packets(struct passive *p, struct td_error *err)
 {
     struct td_endpoint *server = &p->capture_options.server;
-    int rc = p->opt->server ? read_server(p->opt->server, server, err) : TD_OK;
+    int rc = p->opt->server ? td_captured_server_read(p->opt->server, server, err) : TD_OK;
 
     if (rc)
         return rc;
@@ -281,6 +283,7 @@ static bool is_over(const struct passive *p, int64_t until_ns)
 
 static void take_packet(struct passive *p, const struct td_packet *packet)
 {
+    p->now_ns = packet->t_ns;
     td_capture_packet(p->capture, td_packets_link(p->packets), packet->t_ns, packet->data, packet->captured,
                       packet->wire);
     td_capture_look_at_memory(p->capture);
@@ -320,6 +323,7 @@ static int read_packets(struct passive *p)
         if (rc)
             take_packet(p, &packet);
     }
+    td_passive_tap_disarm(&p->tap);
     if (live && rc >= 0 && !p->keys_failed)
         drain(p);
     if (*p->stop) /* which may have broken off a read */
@@ -340,37 +344,57 @@ static int read_packets(struct passive *p)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-static void write_plan(struct passive *p)
+/* Why it is not all there. Returns how many causes there are. */
+static int find_causes(const struct passive *p, const struct td_phase_summary *all, struct td_ops_causes *ops, char failed[200],
+                       const char **causes)
 {
-    const struct td_phase_summary *timed = &p->summary.phase[TD_PHASE_TIMED];
-    cJSON *yes = cJSON_CreateTrue();
-    char failed[200];
-    const char *causes[3];
     int n = 0;
 
-    td_planned_write(p->writer, "prompts", (int64_t)td_prompt_names_count(p->names));
-    td_planned_write(p->writer, "repeats", td_prompt_names_most(p->names));
-    td_planned_write(p->writer, "timed", timed->requests - p->unseen); /* nobody could have judged these */
-    td_planned_write(p->writer, "tapped", 0);
-    td_planned_write(p->writer, "scores", 0);
-    td_planned_seen(p->writer, "timed", timed->requests - timed->failed);
-    if (timed->failed) {
-        snprintf(failed, sizeof failed, "%lld of %lld captured exchanges are not whole, or failed, the first: %.100s",
-                 (long long)timed->failed, (long long)timed->requests, timed->first_error);
+    if (all->failed) {
+        snprintf(failed, 200, "%lld of %lld captured exchanges are not whole, or failed, the first: %.100s",
+                 (long long)all->failed, (long long)all->requests, all->first_error);
         causes[n++] = failed;
     }
     if (p->broken.code)
         causes[n++] = p->broken.msg;
     if (p->keys_failed)
         causes[n++] = TOO_MANY_KEYS;
+    ops->n = 0;
+    if (p->has_tap)
+        td_ops_causes_find(p->opt->record, &p->tap.ops, true, false, p->tap.failure, ops);
+    for (int i = 0; i < ops->n; i++)
+        causes[n++] = ops->text[i];
+    return n;
+}
+
+/* Returns whether something is missing. */
+static bool write_plan(struct passive *p)
+{
+    const struct td_phase_summary *all = &p->summary.phase[p->phase];
+    const int64_t judged = all->requests - p->unseen; /* nobody could have judged the others */
+    const bool tapped = p->phase == TD_PHASE_TAPPED;
+    cJSON *yes = cJSON_CreateTrue();
+    struct td_ops_causes ops;
+    char failed[200];
+    const char *causes[3 + TD_OPS_CAUSES];
+    const int n = find_causes(p, all, &ops, failed, causes);
+
+    td_planned_write(p->writer, "prompts", (int64_t)td_prompt_names_count(p->names));
+    td_planned_write(p->writer, "repeats", td_prompt_names_most(p->names));
+    td_planned_write(p->writer, "timed", tapped ? 0 : judged);
+    td_planned_write(p->writer, "tapped", tapped ? judged : 0);
+    td_planned_write(p->writer, "scores", 0);
+    td_planned_seen(p->writer, tapped ? "tapped" : "timed", all->requests - all->failed);
     if (n) {
         td_writer_fact(p->writer, "plan", "failures_allowed", yes);
         td_planned_causes(p->writer, causes, n);
     }
     cJSON_Delete(yes);
+    return n > 0;
 }
 
-static void write_facts(struct passive *p)
+/* Returns whether something is missing. */
+static bool write_facts(struct passive *p)
 {
     const enum td_api_kind api = p->opt->record->api;
 
@@ -382,17 +406,20 @@ static void write_facts(struct passive *p)
     td_writer_fact_str(p->writer, "server", "model", p->model);
     td_writer_fact_str(p->writer, "capture", "from", p->opt->file ? p->opt->file : p->opt->interface);
     td_writer_fact_str(p->writer, "capture", "clock", "wall");
-    write_plan(p);
+    if (p->has_tap)
+        td_writer_fact_str(p->writer, "options", "gemms", p->opt->record->gemms);
+    return write_plan(p);
 }
 
 static int close_fixture(struct passive *p, int rc, struct td_error *err)
 {
-    const bool partial = p->summary.phase[TD_PHASE_TIMED].failed > 0 || p->broken.code || p->keys_failed;
     struct td_error late = {0};
+    bool partial;
 
+    td_passive_tap_end(&p->tap);
     p->left.dropped = td_packets_dropped(p->packets);
     td_passive_ledger_write(p->writer, td_capture_counts_of(p->capture), &p->left);
-    write_facts(p);
+    partial = write_facts(p);
     if (td_writer_close(p->writer, rc ? "interrupted" : partial ? "failures_allowed" : "complete", &late) && !rc)
         rc = td_fail(err, late.code, "%s; what was committed before is in %s ({fixture} repair %s)", late.msg, p->dir,
                      p->dir);
@@ -405,6 +432,7 @@ static void release(struct passive *p)
     if (p->err)
         td_redact_values_apply(&p->values, p->err->msg, strlen(p->err->msg), true); /* it is printed later */
     td_header_args_hide_values(NULL);
+    td_passive_tap_release(&p->tap);
     td_captured_keys_free(p->keys);
     td_redact_values_release(&p->values);
     td_capture_free(p->capture);
@@ -417,12 +445,55 @@ static void release(struct passive *p)
 static int print_summary(struct passive *p, struct td_error *err)
 {
     if (!td_log_quiet()) {
-        td_recording_summary_print(&p->summary, td_prompt_names_count(p->names), NULL, false,
-                                   "the traffic alone was recorded", stdout);
+        td_recording_summary_print(&p->summary, td_prompt_names_count(p->names), p->has_tap ? &p->tap.ops : NULL,
+                                   p->opt->record->mode.steps == TD_TAP_CLIENT_ALL, "the traffic alone was recorded", stdout);
         td_passive_ledger_print(td_capture_counts_of(p->capture), &p->left, stdout);
     }
     printf("%s\n", p->dir);
     return td_stream_flush(stdout, "the summary of the recording", err);
+}
+
+/* With the tap armed from here on. A fixture in which nothing can come does not stay. */
+static int arm_tap(struct passive *p, struct td_error *err)
+{
+    const struct td_record_options *o = p->opt->record;
+    int rc = TD_OK;
+
+    if (o->mode.steps != TD_TAP_CLIENT_OFF)
+        rc = td_passive_tap_arm(&p->tap, o, p->opt->server, p->writer, p->stop, err);
+    p->has_tap = !rc && p->tap.client;
+    if (p->has_tap) {
+        p->phase = TD_PHASE_TAPPED;
+        td_capture_set_phase(p->capture, "tapped");
+    }
+    if (rc) {
+        td_passive_tap_release(&p->tap);
+        td_writer_close(p->writer, "interrupted", NULL);
+        td_fs_remove_tree(p->dir, NULL);
+    }
+    return rc;
+}
+
+/* There was no exchange: the fixture does not stay. */
+static int explain_nothing(const struct passive *p, struct td_error *err)
+{
+    td_fs_remove_tree(p->dir, NULL);
+    if (p->broken.code)
+        return td_fail(err, p->broken.code, "%s", p->broken.msg);
+    if (p->keys_failed)
+        return td_fail(err, p->keys_failed, TOO_MANY_KEYS);
+    return td_passive_ledger_explain(td_capture_counts_of(p->capture), &p->left, p->opt->server, p->opt->only_paths[0] != NULL, err);
+}
+
+/* Ops were asked for by name, and none came: the traffic is recorded, and that is not what was asked for. */
+static int check_ops(const struct passive *p, struct td_error *err)
+{
+    struct td_ops_causes causes;
+
+    if (!p->has_tap || !p->opt->record->gemms_required || p->tap.ops.ops_kept)
+        return TD_OK;
+    td_ops_causes_find(p->opt->record, &p->tap.ops, true, false, p->tap.failure, &causes);
+    return td_fail(err, TD_EPROTO, "%s holds the traffic alone: %s", p->dir, causes.text[causes.n - 1]);
 }
 
 int td_passive_record(const struct td_passive_options *opt, const volatile sig_atomic_t *stop, struct td_error *err)
@@ -430,17 +501,17 @@ int td_passive_record(const struct td_passive_options *opt, const volatile sig_a
     struct passive p = {.opt = opt, .stop = stop, .err = err};
     int rc = open_all(&p, err);
 
+    if (!rc)
+        rc = arm_tap(&p, err);
     if (!rc) {
         rc = read_packets(&p);
         rc = close_fixture(&p, rc, err);
-        if (!rc && !p.summary.phase[TD_PHASE_TIMED].requests) {
-            rc = p.broken.code ? td_fail(err, p.broken.code, "%s", p.broken.msg)
-                 : p.keys_failed ? td_fail(err, p.keys_failed, TOO_MANY_KEYS)
-                               : td_passive_ledger_explain(td_capture_counts_of(p.capture), &p.left, opt->server, opt->only_paths[0] != NULL, err);
-            td_fs_remove_tree(p.dir, NULL);
-        } else if (!rc) {
+        if (!rc && !p.summary.phase[p.phase].requests)
+            rc = explain_nothing(&p, err);
+        else if (!rc)
             rc = print_summary(&p, err);
-        }
+        if (!rc)
+            rc = check_ops(&p, err);
     }
     release(&p);
     return rc;

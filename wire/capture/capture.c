@@ -57,6 +57,11 @@ int td_capture_new(const struct td_capture_options *opt, struct td_capture **out
     return TD_OK;
 }
 
+void td_capture_set_phase(struct td_capture *c, const char *phase)
+{
+    c->all.phase = phase;
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static struct connection **bucket_of(struct td_capture *c, const struct key *key)

@@ -46,6 +46,8 @@ void td_capture_free(struct td_capture *c);
  *   t_ns     : since 1970
  *   p        : [captured], borrowed for the call; wire: bytes that the packet had */
 void td_capture_packet(struct td_capture *c, int link, int64_t t_ns, const uint8_t *p, size_t captured, size_t wire);
+/* Exchanges that begin from now on are of this phase, and not "timed"; borrowed. */
+void td_capture_set_phase(struct td_capture *c, const char *phase);
 /* Forget a quarter of the connections, those that were silent longest: memory is short. */
 void td_capture_drop_oldest(struct td_capture *c);
 /* Do so now and then, where memory is short (common/memory.h). Called with every packet. */

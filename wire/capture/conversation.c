@@ -78,7 +78,8 @@ static void note_open(struct td_conversation *c, uint32_t stream, int64_t t_ns, 
                       const struct td_conversation_name *name)
 {
     struct td_conversations *all = c->all;
-    const struct td_open_note note = {.prompt_id = name->prompt_id, .category = "captured", .phase = "timed", .api = all->api,
+    const struct td_open_note note = {.prompt_id = name->prompt_id, .category = "captured",
+                                      .phase = all->phase ? all->phase : "timed", .api = all->api,
                                       .method = request->method, .path = request->path, .repeat = name->repeat,
                                       .concurrency = all->in_flight, .connection = c->name ? c->name : ++all->named};
     struct td_buf b = TD_BUF_INIT(1 << 16);

@@ -48,6 +48,7 @@ struct td_conversations {
     td_conversation_wants_fn *wants; void *wants_arg;
     void (*sink)(void *arg, const struct td_wire *rec); void *sink_arg;
     const char *api;              /* of the server, for the note */
+    const char *phase;            /* of exchanges, for the note; NULL: "timed" */
     uint32_t next_stream;
     int64_t named;                /* connections with an exchange that is kept; they are numbered from 1 */
     int64_t in_flight;            /* exchanges that are open */
