@@ -20,7 +20,9 @@
 #define TD_FRAMES_FREE (16u << 20)           /* a stream may stand for so many bytes, whatever it takes on the disk ... */
 #define TD_FRAMES_RATIO 256                  /* ... and else for so many times what it takes: each frame that we write does */
 #define TD_FRAME_COMMIT_RAW (1u << 20)       /* a frame is closed at this size ... */
+#ifndef TD_FRAME_COMMIT_NS
 #define TD_FRAME_COMMIT_NS 500000000LL       /* ... or when its oldest record was queued so long ago */
+#endif
 
 struct td_frame_head {
     uint16_t kind;        /* enum td_stream_kind + 1 */
