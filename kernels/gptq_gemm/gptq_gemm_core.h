@@ -200,7 +200,7 @@ INLINE void tile(const struct td_gptq_gemm_args *x, const struct plan *p, uint16
     }
     UNROLL
     for (int j = 0; j < R * V; j++)
-        store_halves(c + j / V * x->ldc + n + j % V * WIDTH, sum[j]);
+        store_halves(c + j / V * x->ldc + n + j % V * WIDTH, STEP_END(x, sum[j], n + j % V * WIDTH));
 }
 
 /* ---- launcher -------------------------------------------------------------------------------- */

@@ -47,6 +47,9 @@
 #ifndef STEP_BLOCK_END         /* the sum so far, after a block of K */
 #define STEP_BLOCK_END(x, sum) (sum)
 #endif
+#ifndef STEP_END               /* the whole sum, of the columns from `first` on, before it is rounded */
+#define STEP_END(x, sum, first) (sum)
+#endif
 #ifndef STEP_MORE              /* what a build may do once more: a tenth of the columns */
 #define STEP_MORE(work) ((void)0)
 #endif
