@@ -87,7 +87,7 @@ TAP_MORE  := $(wildcard kernels/adapters/*.c) kernels/gpucode/mangled.c kernels/
 HAVE_LIBS := $(if $(TDK_SRCS),$(LIB)/libtdkernels.so) $(if $(TAP_SRCS),$(LIB)/libtapedeck-tap.so)
 
 .DEFAULT_GOAL := all
-.PHONY: torture lint help deps all config check check-threads run-threads tests demo bench bench-detect live live-quick live-llamacpp live-vllm live-gpu-kernels install clean bugs fuzz fuzz-programs
+.PHONY: torture lint help deps all config check check-threads run-threads tests demo bench bench-detect bench-power live live-quick live-llamacpp live-vllm live-gpu-kernels install clean bugs fuzz fuzz-programs
 .SECONDARY:
 
 help: ## this list
@@ -283,6 +283,10 @@ $(O)/bench/judge/reference $(O)/bench/judge/make_recording $(O)/bench/record/act
 
 bench-detect: all bugs ## every planted bug and 200 unchanged runs through the gate; writes docs/detection.md
 	@BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) bash bench/detect/detect.sh
+
+bench-power: all bugs ## how small a fault is found: hours; goes on where it stopped (POWER="--time 2h", bench/detect/power.py)
+	@BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) /usr/bin/python3 bench/detect/power.py run $(POWER)
+	@/usr/bin/python3 bench/detect/power.py report
 
 # our kernels on a GPU beside the emulator
 $(O)/tests/live/simt_test.so: $(O)/tests/unit/kernels/simt/simt_kernels.cu.o $(call simt_obj,$(CU_SRCS)) $(SIMT_SO_OBJS)
