@@ -276,7 +276,7 @@ static int open_all(struct passive *p, struct td_error *err)
 
 static bool is_over(const struct passive *p, int64_t until_ns)
 {
-    return *p->stop || p->keys_failed || td_clock_mono_ns() >= until_ns ||
+    return *p->stop || p->keys_failed || (until_ns != INT64_MAX && td_clock_mono_ns() >= until_ns) ||
            (p->opt->max_exchanges && td_capture_counts_of(p->capture)->http.exchanges >= p->opt->max_exchanges &&
             !td_capture_in_flight(p->capture));
 }

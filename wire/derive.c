@@ -20,13 +20,14 @@
 #include "wire/sse.h"
 
 #define MAX_OPEN 65536
+#define LISTS 4096             /* of open streams: short ones, for each packet looks for its stream */
 #define MAX_REQUEST ((size_t)64 << 20)
 
 enum body_mode { BODY_UNDECIDED, BODY_SSE, BODY_PLAIN };
 
 struct stream {
     uint32_t number;
-    struct stream *next;       /* another open one of the same slot */
+    struct stream *next;       /* another open one of the same list */
     cJSON *open, *close, *uncompressed; /* the notes, or NULL */
     struct td_http request, response;
     struct td_buf request_body, body;
@@ -38,11 +39,12 @@ struct stream {
 };
 
 /* 64 streams: numbers that follow one another, as a recording gives them, take little memory for ever. */
-struct slot { uint32_t number; bool used; uint64_t closed; struct stream *open; }; /* number: of a stream, by 64 */
+struct slot { uint32_t number; bool used; uint64_t closed; }; /* number: of a stream, by 64 */
 
 struct td_deriver {
     td_derive_emit_fn *emit; void *arg;
     struct slot *slots; size_t n_slots, n_used, n_open; /* n_open streams; open addressing; n_slots is a power of two */
+    struct stream *open[LISTS];
     int64_t late;
     struct td_end_marks marks;
 };
@@ -66,6 +68,11 @@ static struct slot *slot_of(struct td_deriver *d, uint32_t stream)
 static uint64_t bit_of(uint32_t stream)
 {
     return UINT64_C(1) << stream % 64;
+}
+
+static struct stream **list_of(struct td_deriver *d, uint32_t stream)
+{
+    return &d->open[stream % LISTS];
 }
 
 static int grow_slots(struct td_deriver *d)
@@ -176,8 +183,8 @@ void td_deriver_free(struct td_deriver *d)
 
     if (!d)
         return;
-    for (i = 0; i < d->n_slots; i++)
-        for (s = d->slots[i].open; s; s = next) {
+    for (i = 0; i < LISTS; i++)
+        for (s = d->open[i]; s; s = next) {
             next = s->next;
             stream_free(s);
         }
@@ -421,7 +428,7 @@ static int build_exchange(struct td_deriver *d, struct stream *s, struct td_exch
 static int finish_stream(struct td_deriver *d, struct stream *s, struct td_error *err)
 {
     struct slot *slot = slot_of(d, s->number);
-    struct stream **at = &slot->open;
+    struct stream **at = list_of(d, s->number);
     const uint32_t number = s->number;
     struct td_exchange x;
     int rc = build_exchange(d, s, &x);
@@ -476,8 +483,8 @@ static int feed_note(struct td_deriver *d, struct stream *s, const struct td_wir
 /* *out: NULL when the stream is closed. */
 static int find_or_add_stream(struct td_deriver *d, uint32_t number, struct stream **out, struct td_error *err)
 {
+    struct stream *s, **list = list_of(d, number);
     struct slot *slot;
-    struct stream *s;
 
     *out = NULL;
     if (d->n_used * 2 >= d->n_slots && grow_slots(d))
@@ -489,7 +496,7 @@ static int find_or_add_stream(struct td_deriver *d, uint32_t number, struct stre
     }
     if (slot->closed & bit_of(number))
         return TD_OK;
-    for (s = slot->open; s && s->number != number; s = s->next)
+    for (s = *list; s && s->number != number; s = s->next)
         ;
     if (!s) {
         if (d->n_open >= MAX_OPEN)
@@ -497,8 +504,8 @@ static int find_or_add_stream(struct td_deriver *d, uint32_t number, struct stre
         s = stream_new(number);
         if (!s)
             return td_fail(err, TD_ENOMEM, "out of memory for stream %u", number);
-        s->next = slot->open;
-        slot->open = s;
+        s->next = *list;
+        *list = s;
         d->n_open++;
     }
     *out = s;
@@ -548,8 +555,8 @@ int td_deriver_end(struct td_deriver *d, struct td_error *err)
 
     if (!open)
         return td_fail(err, TD_ENOMEM, "out of memory for %zu streams", d->n_open);
-    for (i = 0; i < d->n_slots; i++)
-        for (struct stream *s = d->slots[i].open; s; s = s->next)
+    for (i = 0; i < LISTS; i++)
+        for (struct stream *s = d->open[i]; s; s = s->next)
             open[n++] = s;
     qsort(open, n, sizeof *open, by_number);
     for (i = 0; i < n && !rc; i++)
