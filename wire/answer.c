@@ -84,6 +84,17 @@ static void read_usage(struct td_answer *a, const cJSON *u)
     a->usage.completion_tokens = td_answer_count(u, "completion_tokens", a->usage.completion_tokens);
 }
 
+/* The last event that tells counts: a server tells them with each, or at the end. */
+static void read_computed(struct td_answer *a, const cJSON *ev)
+{
+    const cJSON *t = td_json_get(ev, "timings"), *details = td_json_get(td_json_get(ev, "usage"), "prompt_tokens_details");
+
+    a->computed.cached = td_answer_count(details, "cached_tokens", a->computed.cached);
+    a->computed.cached = td_answer_count(t, "cache_n", a->computed.cached);
+    a->computed.prompt = td_answer_count(t, "prompt_n", a->computed.prompt);
+    a->computed.answer = td_answer_count(t, "predicted_n", a->computed.answer);
+}
+
 /* ---- errors ------------------------------------------------------------------------------------------------------- */
 
 /* Copy the message of an error object in any known form. False: v is no error object. */
@@ -184,6 +195,7 @@ static void read_object(struct td_answer *a, const cJSON *ev, int64_t t_ns)
     set_str_once(&a->id, td_json_get(ev, "request_id"));
     set_str_once(&a->fingerprint, td_json_get(ev, "system_fingerprint"));
     read_usage(a, td_json_get(ev, "usage"));
+    read_computed(a, ev);
     td_answer_prompt_ids(a, td_json_get(ev, "prompt_token_ids"));
     td_answer_read_scores(a, td_json_get(ev, "prompt_logprobs")); /* of a chat, and of vLLM's generate */
     if (cJSON_IsArray(choices)) {

@@ -12,7 +12,7 @@
 
 void td_answer_init(struct td_answer *a)
 {
-    *a = (struct td_answer){.usage = {-1, -1}};
+    *a = (struct td_answer){.usage = {-1, -1}, .computed = TD_ANSWER_COMPUTED_NONE};
     td_buf_init(&a->text, TD_ANSWER_MAX_TEXT);
 }
 
@@ -33,7 +33,7 @@ void td_answer_release(struct td_answer *a)
     free(a->id);
     free(a->error);
     free(a->error_kind);
-    *a = (struct td_answer){.usage = {-1, -1}};
+    *a = (struct td_answer){.usage = {-1, -1}, .computed = TD_ANSWER_COMPUTED_NONE};
 }
 
 /* One printable line of UTF-8. The caller frees it. */

@@ -23,6 +23,11 @@ struct td_answer_token {
 #define TD_ANSWER_SCORE_ALTS 4 /* per prompt token: itself and the likeliest ones */
 struct td_answer_score { struct td_alt alt[TD_ANSWER_SCORE_ALTS]; int n; }; /* in server's order */
 
+/* Tokens that the server says it computed for an answer; -1: it does not say. llama.cpp's `timings`; cached:
+ * of the prompt, taken out of a cache, also in OpenAI's `prompt_tokens_details`. */
+struct td_answer_computed { int64_t prompt, cached, answer; };
+#define TD_ANSWER_COMPUTED_NONE {-1, -1, -1}
+
 struct td_answer {
     struct td_answer_token *tokens; size_t n_tokens, cap_tokens;
     struct td_alt *alts; size_t n_alts, cap_alts;
@@ -32,6 +37,7 @@ struct td_answer {
     struct td_buf text;
     char *finish_reason, *fingerprint, *id;
     struct td_usage usage;
+    struct td_answer_computed computed;
     bool answered;            /* choice 0 was seen */
     bool end_mark;            /* [DONE] */
     bool done;                /* [DONE], or "stop":true of llama.cpp */

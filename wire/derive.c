@@ -325,6 +325,19 @@ static void add_extra_i64(cJSON *extra, const char *key, int64_t v)
         cJSON_AddNumberToObject(extra, key, (double)v);
 }
 
+/* What the server says it computed, as far as it does. */
+static void add_computed(cJSON *extra, const struct td_answer_computed *c)
+{
+    cJSON *o = c->prompt >= 0 || c->cached >= 0 ? cJSON_AddObjectToObject(extra, "computed") : NULL;
+
+    if (o && c->prompt >= 0)
+        cJSON_AddNumberToObject(o, "prompt", (double)c->prompt);
+    if (o && c->cached >= 0)
+        cJSON_AddNumberToObject(o, "cached", (double)c->cached);
+    if (o && c->answer >= 0)
+        cJSON_AddNumberToObject(o, "answer", (double)c->answer);
+}
+
 static cJSON *make_extra(const struct stream *s, bool ok)
 {
     const cJSON *o = td_json_get(s->open, "open"), *group = td_json_get(o, "group"), *loop = td_json_get(o, "loop"),
@@ -337,6 +350,7 @@ static cJSON *make_extra(const struct stream *s, bool ok)
         cJSON_AddStringToObject(extra, "fingerprint", a->fingerprint);
     if (a->id)
         cJSON_AddStringToObject(extra, "response_id", a->id);
+    add_computed(extra, &a->computed);
     if (group)
         cJSON_AddItemToObject(extra, "group", cJSON_Duplicate(group, true));
     if (loop)

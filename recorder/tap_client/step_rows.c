@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/json.h"
+
 #define MOST_SPANS ((int64_t)1 << 22)
 #define MOST_TOKENS ((int64_t)1 << 24) /* of a prompt, of an answer; and rows of a step */
 #define AHEAD 3                       /* steps that may begin before a token of an earlier one has
@@ -33,8 +35,19 @@ static int64_t first_known(int64_t reported, int64_t counted)
     return reported > 0 ? reported : counted > 0 ? counted : -1;
 }
 
+/* Rows of its prompt that were computed: less than its tokens where a part was cached. */
+static int64_t prompt_rows(const struct td_exchange *x, const cJSON *computed)
+{
+    const int64_t all = first_known(x->usage.prompt_tokens, x->n_prompt_ids), cached = td_json_get_i64(computed, "cached", 0),
+                  rows = td_json_get_i64(computed, "prompt", -1);
+
+    return rows > 0 ? rows : all > 0 && cached >= 0 && cached < all ? all - cached : -1;
+}
+
 bool td_rows_add(struct td_rows_requests *all, const struct td_exchange *x)
 {
+    const cJSON *computed = td_json_get(x->extra, "computed");
+
     if (all->n == all->cap) {
         const size_t cap = all->cap ? all->cap * 2 : 64;
         struct td_rows_request *more = realloc(all->x, cap * sizeof *more);
@@ -49,9 +62,12 @@ bool td_rows_add(struct td_rows_requests *all, const struct td_exchange *x)
         .sent_ns = x->t_sent_ns,
         .first_ns = x->n_events ? x->events[0].t_ns : 0,
         .end_ns = x->t_end_ns,
-        .prompt = x->error ? -1 : first_known(x->usage.prompt_tokens, x->n_prompt_ids),
+        .prompt = x->error ? -1 : prompt_rows(x, computed),
         .generated =
-            x->error ? -1 : first_known(x->usage.completion_tokens, x->token_ids ? x->n_tokens : 0),
+            x->error ? -1
+                     : first_known(td_json_get_i64(computed, "answer", x->usage.completion_tokens), x->token_ids ? x->n_tokens : 0),
+        .cached = td_json_get_i64(computed, "cached", 0) > 0 ? td_json_get_i64(computed, "cached", 0) : 0,
+        .at_once = x->n_events == 1 && x->n_tokens > 1,
         .stopped = x->finish_reason && !strcmp(x->finish_reason, "stop")};
     return true;
 }
@@ -66,7 +82,7 @@ static int64_t total_rows(const struct td_rows_request *x)
 static bool is_known(const struct td_rows_request *x)
 {
     return x->prompt > 0 && x->prompt <= MOST_TOKENS && x->generated > 0 &&
-           x->generated <= MOST_TOKENS && x->first_ns > 0;
+           x->generated <= MOST_TOKENS && x->cached <= MOST_TOKENS && x->first_ns > 0;
 }
 
 static bool is_running(const struct member *m)
@@ -98,7 +114,7 @@ static bool add_span(struct group *g, struct td_rows_step *p, const struct td_ro
     --*g->room;
     p->step.spans = more;
     p->step.spans[p->step.n_spans++] =
-        (struct td_span){x->stream, (int32_t)row, (int32_t)rows, (int32_t)position,
+        (struct td_span){x->stream, (int32_t)row, (int32_t)rows, (int32_t)(position < 0 ? -1 : position + x->cached),
                          position < 0 ? p->begun_ns > x->first_ns : position >= x->prompt};
     p->step.how = TD_HOW_INFERRED;
     return true;
@@ -109,7 +125,7 @@ static bool add_span(struct group *g, struct td_rows_step *p, const struct td_ro
 static bool came_after(const struct group *g, int64_t i, const struct td_rows_request *x)
 {
     return x->sent_ns <= g->step[i].begun_ns + SLACK_NS && x->first_ns > g->step[i].begun_ns &&
-           (i + AHEAD >= g->n_steps || x->first_ns < g->step[i + AHEAD].begun_ns);
+           (x->at_once || i + AHEAD >= g->n_steps || x->first_ns < g->step[i + AHEAD].begun_ns);
 }
 
 /* ---- a request that was alone ---------------------------------------------------------------- */
@@ -290,8 +306,8 @@ static int walk_several(struct group *g)
     int k, rc;
 
     for (k = 0; k < g->n; k++)
-        if (!is_known(g->m[k].x))
-            return 0;
+        if (!is_known(g->m[k].x) || (g->m[k].x->at_once && g->m[k].x->generated > 1))
+            return 0; /* when an answer came at once, nobody saw its first token */
     for (i = 0; i < g->n_steps; i++) {
         if (is_done(g) && ++late <= LATE_STEPS)
             continue;

@@ -25,9 +25,11 @@
 struct td_rows_request {
     int64_t stream;               /* the exchange */
     int64_t sent_ns, first_ns, end_ns; /* first_ns: of the first token */
-    int64_t prompt, generated;    /* tokens; -1: not known */
+    int64_t prompt, generated;    /* tokens; -1: not known. prompt: without those of a cached prefix */
     bool stopped;                 /* by itself, not by its length: a server may have begun one step
                                      more */
+    int64_t cached;               /* tokens of a cached prefix: its rows begin behind them */
+    bool at_once;                 /* the answer was not streamed: its first token came before first_ns */
 };
 
 /* zeroed: none; x is freed by the caller */

@@ -284,11 +284,12 @@ static void llamacpp_completions(void **state)
         "\"top_logprobs\":[{\"id\":13,\"token\":\".\",\"bytes\":[46],\"logprob\":-0.25},{\"id\":0,\"token\":\"!\",\"bytes\":[33],\"logprob\":-2}]}]},"
         "\"finish_reason\":null}],\"object\":\"text_completion\",\"id\":\"chatcmpl-X\"}\n\n"
         "data: {\"choices\":[{\"text\":\"\",\"index\":0,\"logprobs\":null,\"finish_reason\":\"length\"}],\"object\":\"text_completion\","
-        "\"usage\":{\"completion_tokens\":3,\"prompt_tokens\":5,\"total_tokens\":8},\"id\":\"chatcmpl-X\",\"timings\":{\"prompt_n\":5,\"predicted_n\":3}}\n\n"
+        "\"usage\":{\"completion_tokens\":3,\"prompt_tokens\":5,\"total_tokens\":8},\"id\":\"chatcmpl-X\",\"timings\":{\"cache_n\":2,\"prompt_n\":3,\"predicted_n\":3}}\n\n"
         "data: [DONE]\n\n";
     static const int32_t ids[] = {12366, 13, -1};
     struct got g = one(in, sizeof in - 1, 70, CLOSE);
     const struct td_exchange *x = &g.x[0];
+    const cJSON *computed;
 
     (void)state;
     assert_null(x->error);
@@ -304,6 +305,10 @@ static void llamacpp_completions(void **state)
     assert_string_equal(x->finish_reason, "length");
     assert_int_equal(x->usage.prompt_tokens, 5);
     assert_string_equal(td_json_get_str(x->extra, "fingerprint", ""), "b1-fake");
+    computed = td_json_get(x->extra, "computed");
+    assert_int_equal(td_json_get_i64(computed, "prompt", -1), 3);
+    assert_int_equal(td_json_get_i64(computed, "cached", -1), 2);
+    assert_int_equal(td_json_get_i64(computed, "answer", -1), 3);
     release(&g);
 }
 

@@ -82,7 +82,7 @@ static void serve(struct played *s, int n, const int *prompt, const int *answer,
 
     s->now += 50 * MS;
     for (i = 0; i < n; i++)
-        x[i] = (struct td_rows_request){(int64_t)(s->n_requests + (size_t)i), s->now - (i + 1) * MS / 4, 0, 0, prompt[i], answer[i], stops && stops[i]};
+        x[i] = (struct td_rows_request){(int64_t)(s->n_requests + (size_t)i), s->now - (i + 1) * MS / 4, 0, 0, prompt[i], answer[i], stops && stops[i], 0, false};
     s->n_requests += (size_t)n;
     while (left) {
         int64_t rows = late, room = s->budget;
@@ -241,7 +241,7 @@ static void test_a_prompt_in_pieces(void **state)
 
     (void)state;
     start(&s);
-    s.request[0] = (struct td_rows_request){0, s.now - MS, s.now + 25 * MS, s.now + 48 * MS, 100, 3, false};
+    s.request[0] = (struct td_rows_request){0, s.now - MS, s.now + 25 * MS, s.now + 48 * MS, 100, 3, false, 0, false};
     s.n_requests = 1;
     new_step(&s, 64);
     new_step(&s, 36);
@@ -431,9 +431,9 @@ static void test_a_late_row_and_a_short_prompt(void **state)
     (void)state;
     start(&s);
     s.n_requests = 3;
-    s.request[0] = (struct td_rows_request){0, s.now - MS, s.now + 8 * MS, s.now + 20 * MS, 5, 2, true};
-    s.request[1] = (struct td_rows_request){1, s.now - MS, s.now + 8 * MS, s.now + 60 * MS, 4, 5, false};
-    s.request[2] = (struct td_rows_request){2, s.now + 18 * MS, s.now + 28 * MS, s.now + 60 * MS, 1, 3, false};
+    s.request[0] = (struct td_rows_request){0, s.now - MS, s.now + 8 * MS, s.now + 20 * MS, 5, 2, true, 0, false};
+    s.request[1] = (struct td_rows_request){1, s.now - MS, s.now + 8 * MS, s.now + 60 * MS, 4, 5, false, 0, false};
+    s.request[2] = (struct td_rows_request){2, s.now + 18 * MS, s.now + 28 * MS, s.now + 60 * MS, 1, 3, false, 0, false};
     new_step(&s, 9);
     new_step(&s, 2);
     new_step(&s, 2);                  /* 1 goes on; beside it 0's late row, or all of 2 */
@@ -474,7 +474,7 @@ static void test_nothing_at_all(void **state)
     assert_int_equal(infer(&s), 0);
     new_step(&s, 4);                  /* a server's own */
     assert_int_equal(infer(&s), 0);
-    s.request[0] = (struct td_rows_request){.stream = 1, .prompt = -1, .generated = -1}; /* never sent */
+    s.request[0] = (struct td_rows_request){.stream = 1, .prompt = -1, .generated = -1, 0, false}; /* never sent */
     s.n_requests = 1;
     assert_int_equal(infer(&s), 0);
     end(&s);
@@ -497,6 +497,66 @@ static void test_nothing_is_guessed(void **state)
     }
 }
 
+/* An answer that is not streamed: its only time is that of its end. Alone it comes out, and beside another it does not. */
+static void test_answers_that_come_at_once(void **state)
+{
+    struct played s;
+
+    (void)state;
+    for (int n = 1; n < 3; n++) {
+        start(&s);
+        serve(&s, n, (int[]){8, 5}, (int[]){9, 4}, NULL);
+        assert_int_equal(infer(&s), 9);
+        for (int i = 0; i < n; i++) {
+            s.request[i].first_ns = s.request[i].end_ns;
+            s.request[i].at_once = true;
+        }
+        assert_int_equal(infer(&s), n == 1 ? 9 : 0);
+        end(&s);
+    }
+}
+
+/* A cached prefix has no rows: those of the request begin behind it. */
+static void test_a_cached_prefix_is_told(void **state)
+{
+    struct td_rows_requests all = {0};
+    struct td_exchange x = {.stream = 3, .usage = {34, 4}, .n_tokens = 4};
+    struct td_token_event events[4] = {{5, 1}, {6, 1}, {7, 1}, {8, 1}};
+    struct played s;
+
+    (void)state;
+    x.events = events;
+    x.n_events = 4;
+    x.extra = cJSON_Parse("{\"computed\":{\"prompt\":1,\"cached\":33,\"answer\":4}}");
+    assert_true(td_rows_add(&all, &x));
+    assert_int_equal(all.x[0].prompt, 1);
+    assert_int_equal(all.x[0].cached, 33);
+    assert_int_equal(all.x[0].generated, 4);
+    assert_false(all.x[0].at_once);
+    cJSON_Delete(x.extra);
+    x.extra = cJSON_Parse("{\"computed\":{\"cached\":33}}"); /* OpenAI's way */
+    x.n_events = 1;
+    assert_true(td_rows_add(&all, &x));
+    assert_int_equal(all.x[1].prompt, 1);
+    assert_true(all.x[1].at_once);
+    cJSON_Delete(x.extra);
+    x.extra = cJSON_Parse("{\"computed\":{\"cached\":34}}"); /* a server computes one row at least */
+    assert_true(td_rows_add(&all, &x));
+    assert_int_equal(all.x[2].prompt, -1);
+    cJSON_Delete(x.extra);
+    free(all.x);
+
+    start(&s);
+    serve(&s, 1, (int[]){1}, (int[]){4}, NULL);
+    s.request[0].cached = 33;
+    assert_int_equal(infer(&s), 4);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(s.step[i].step.spans[0].position, 33 + i);
+    assert_false(s.step[0].step.spans[0].decode);
+    assert_true(s.step[1].step.spans[0].decode);
+    end(&s);
+}
+
 /* A request of unknown length that never ends, from the second group on: of that group, and all later ones, nothing comes out. */
 static void test_a_stranger_that_stays(void **state)
 {
@@ -509,7 +569,7 @@ static void test_a_stranger_that_stays(void **state)
     serve(&s, 2, (int[]){8, 5}, (int[]){6, 4}, NULL);
     first = s.n;
     serve(&s, 2, (int[]){9, 4}, (int[]){6, 4}, NULL);
-    s.request[s.n_requests++] = (struct td_rows_request){0, s.step[first].begun_ns + MS, 0, INT64_MAX, -1, -1, false};
+    s.request[s.n_requests++] = (struct td_rows_request){0, s.step[first].begun_ns + MS, 0, INT64_MAX, -1, -1, false, 0, false};
     serve(&s, 1, (int[]){7}, (int[]){3}, NULL);
     assert_int_equal(infer(&s), (int64_t)first);
     for (size_t i = 0; i < s.n; i++)
@@ -525,6 +585,7 @@ int main(void)
         cmocka_unit_test(test_a_sample_of_one), cmocka_unit_test(test_twins_are_not_told_apart), cmocka_unit_test(test_jitter),
         cmocka_unit_test(test_a_late_row_and_a_short_prompt), cmocka_unit_test(test_hostile_numbers), cmocka_unit_test(test_nothing_at_all),
         cmocka_unit_test(test_nothing_is_guessed), cmocka_unit_test(test_a_stranger_that_stays),
+        cmocka_unit_test(test_answers_that_come_at_once), cmocka_unit_test(test_a_cached_prefix_is_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
