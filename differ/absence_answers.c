@@ -222,15 +222,31 @@ static int64_t planned_requests(const struct td_comparison *c, const struct td_s
     return n ? n : count_wanted(base, is_planned, &of_base);
 }
 
-/* Has the baseline a request of this prompt? One that it has not stands for none that was planned. */
-static bool is_of_baseline(const struct td_comparison *c, const struct td_exchange *x)
+static int by_name(const void *a, const void *b)
 {
-    size_t i;
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
 
-    for (i = 0; i < c->groups.n; i++)
-        if (c->groups.group[i].n[TD_BASE] && !strcmp(c->groups.group[i].prompt_id, name_of(x)))
-            return true;
-    return false;
+/* How many of the requests have a prompt that the baseline has, too? One that it has not stands for none that was
+ * planned. Out of memory there are none. */
+static int64_t count_of_baseline(const struct td_comparison *c, const struct requests *r)
+{
+    const char **names = calloc(c->groups.n + 1, sizeof *names);
+    size_t i, n = 0;
+    int64_t found = 0;
+
+    for (i = 0; names && i < c->groups.n; i++)
+        if (c->groups.group[i].n[TD_BASE])
+            names[n++] = c->groups.group[i].prompt_id;
+    if (n)
+        qsort(names, n, sizeof *names, by_name);
+    for (i = 0; n && i < r->n; i++) {
+        const char *name = name_of(r->x[i]);
+
+        found += bsearch(&name, names, n, sizeof *names, by_name) != NULL;
+    }
+    free(names);
+    return found;
 }
 
 /* A request of the candidate that failed is a result, which lanes judge. One without a trace is
@@ -242,11 +258,9 @@ void td_count_requests(const struct td_comparison *c, const struct td_side *side
     const int64_t redacted = td_fixture_ledger(side->fx, "exchanges.dropped.redacted");
     struct requests r = gather(side, is_planned, p);
     char words[TD_STATE_WORDS];
-    size_t i;
 
     out->planned = planned_requests(c, side, p);
-    for (i = 0; i < r.n; i++)
-        out->seen += is_of_baseline(c, r.x[i]);
+    out->seen = count_of_baseline(c, &r);
     if (redacted > 0)
         snprintf(out->why, sizeof out->why,
                  "%lld requests of the recording are redacted and without token ids",
