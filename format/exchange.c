@@ -26,7 +26,7 @@ void td_exchange_release(struct td_exchange *x)
 {
     int32_t i;
 
-    for (i = 0; x->token_text && i < x->n_tokens; i++)
+    for (i = 0; x->token_text && !x->token_text_in_one && i < x->n_tokens; i++)
         free(x->token_text[i]);
     free(x->token_text);
     free(x->prompt_id);

@@ -26,10 +26,15 @@ int td_rec_read_logprob(const cJSON *m, const char *key, float *out, struct td_e
                : td_fail(err, TD_ECORRUPT, "\"%s\" holds %g, which is no logprob", key, v);
 }
 
+bool td_rec_is_time(int64_t ns)
+{
+    return ns >= -TIME_MOST && ns <= TIME_MOST;
+}
+
 int td_rec_read_time(const cJSON *v, const char *key, int64_t *out, struct td_error *err)
 {
     *out = v && !cJSON_IsNull(v) ? td_json_i64(v, INT64_MIN) : 0;
-    return *out >= -TIME_MOST && *out <= TIME_MOST
+    return td_rec_is_time(*out)
                ? TD_OK
                : td_fail(err, TD_ECORRUPT, "\"%s\" is no time in ns", key);
 }

@@ -7,12 +7,15 @@
 #define TD_FORMAT_EXCHANGE_NUMBERS_H
 
 #include <cjson/cJSON.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/error.h"
 
 /* A logprob. null and the words "NaN", "Infinity", "-Infinity" are what a server said. */
 int td_rec_read_logprob(const cJSON *v, const char *key, float *out, struct td_error *err);
+/* Is that a time in ns that can be added and subtracted? */
+bool td_rec_is_time(int64_t ns);
 /* A time in ns; absent or null: 0. */
 int td_rec_read_time(const cJSON *v, const char *key, int64_t *out, struct td_error *err);
 /* The member `key` of o, a count of tokens; absent or null: -1. */

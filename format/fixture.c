@@ -10,6 +10,7 @@
 #include "common/json.h"
 #include "common/memory.h"
 #include "format/bytes.h"
+#include "format/exchange_scan.h"
 #include "format/fixture_folder.h"
 #include "format/frames.h"
 #include "common/lfs.h"
@@ -116,6 +117,7 @@ struct td_cursor {
     size_t at;                 /* in frames.raw */
     bool done;
     int64_t bad_records, lines;
+    struct td_buf scratch;     /* of td_exchange_scan() */
 };
 
 int td_cursor_open_dir(const char *dir, enum td_stream_kind kind, struct td_cursor **out, struct td_error *err)
@@ -134,6 +136,7 @@ int td_cursor_open_dir(const char *dir, enum td_stream_kind kind, struct td_curs
     if (!c)
         return td_fail(err, TD_ENOMEM, "%s: out of memory", path);
     c->kind = kind;
+    td_buf_init(&c->scratch, TD_JSON_MAX_BYTES);
     rc = td_frames_open(&c->frames, path, (uint16_t)(kind + 1), err);
     if (rc) {
         td_cursor_close(c);
@@ -153,6 +156,7 @@ void td_cursor_close(struct td_cursor *c)
     if (!c)
         return;
     td_frames_close(&c->frames);
+    td_buf_release(&c->scratch);
     free(c);
 }
 
@@ -245,16 +249,11 @@ int td_cursor_skip(struct td_cursor *c, struct td_error *err)
     return rc;
 }
 
-/* Parse the next line. *start: its offset, for error messages. */
-static int next_line(struct td_cursor *c, cJSON **out, size_t *start, struct td_error *err)
+/* Parse the line of n bytes that was found. *start: its offset, for error messages. */
+static int parse_line(struct td_cursor *c, size_t n, size_t next, cJSON **out, size_t *start, struct td_error *err)
 {
     struct td_error why = {0};
-    size_t n = 0, next = 0;
-    int rc = find_line(c, &n, &next, err);
 
-    *out = NULL;
-    if (rc != 1)
-        return rc;
     *out = td_json_parse(c->frames.raw.data + c->at, n, &why);
     if (!*out) {
         td_fail(err, why.code, "%s", why.msg);
@@ -263,6 +262,16 @@ static int next_line(struct td_cursor *c, cJSON **out, size_t *start, struct td_
     *start = c->at;
     c->at = next;
     return 1;
+}
+
+/* Parse the next line. */
+static int next_line(struct td_cursor *c, cJSON **out, size_t *start, struct td_error *err)
+{
+    size_t n = 0, next = 0;
+    int rc = find_line(c, &n, &next, err);
+
+    *out = NULL;
+    return rc == 1 ? parse_line(c, n, next, out, start, err) : rc;
 }
 
 int td_cursor_json(struct td_cursor *c, cJSON **out, struct td_error *err)
@@ -287,12 +296,19 @@ static int finish_record(struct td_cursor *c, cJSON *line, size_t start, int rc,
 
 int td_cursor_exchange(struct td_cursor *c, struct td_exchange *out, struct td_error *err)
 {
-    size_t start = 0;
+    size_t start = 0, n = 0, next = 0;
     cJSON *line;
     int rc;
 
     td_exchange_release(out);
-    rc = next_line(c, &line, &start, err);
+    rc = find_line(c, &n, &next, err);
+    if (rc != 1)
+        return rc;
+    if (td_exchange_scan(c->frames.raw.data + c->at, n, &c->scratch, out)) {
+        c->at = next;
+        return 1;
+    }
+    rc = parse_line(c, n, next, &line, &start, err);
     return rc == 1 ? finish_record(c, line, start, td_exchange_read(line, out, err), err) : rc;
 }
 

@@ -74,6 +74,7 @@ struct td_exchange {
     float *logprobs;              /* [n_tokens] of the chosen tokens, NULL: none; NaN: NaN or null on the wire */
     struct td_alt *top; int32_t top_k; /* [n_tokens, top_k], row-major, padded with id -1 */
     char **token_text;            /* [n_tokens] as the server spelt them, or NULL */
+    bool token_text_in_one;       /* its strings lie in the memory of token_text, and are freed with it */
     char *text; size_t text_len;  /* the answer's bytes (may hold NUL) */
     char *finish_reason;
     struct td_usage usage;

@@ -42,8 +42,9 @@ static void drop_answer(struct td_exchange *x)
 {
     int32_t i;
 
-    for (i = 0; x->token_text && i < x->n_tokens; i++)
+    for (i = 0; x->token_text && !x->token_text_in_one && i < x->n_tokens; i++)
         free(x->token_text[i]);
+    x->token_text_in_one = false;
     drop(&x->token_text);
     drop(&x->token_ids);
     drop(&x->logprobs);
