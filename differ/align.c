@@ -48,12 +48,14 @@ int td_side_open(const char *dir, enum td_role role, int round, struct td_side *
     out->no_text = td_json_get_bool(rules, "no_text", false);
     cJSON_ArrayForEach(path, td_json_get(rules, "json_paths"))
         out->may_mask |= cJSON_IsString(path) && td_redact_reaches_text(path->valuestring);
-    rc = td_fixture_check(out->fx, TD_FILES_JUDGED, err);
-    if (!rc)
-        rc = td_fixture_exchanges(out->fx, &out->xs, &out->n_xs, &out->bad_frames, err);
-    if (rc)
-        td_side_close(out);
-    return rc;
+    return TD_OK;
+}
+
+int td_side_read(struct td_side *s, struct td_error *err)
+{
+    int rc = td_fixture_check(s->fx, TD_FILES_JUDGED, err);
+
+    return rc ? rc : td_fixture_exchanges(s->fx, &s->xs, &s->n_xs, &s->bad_frames, err);
 }
 
 void td_side_close(struct td_side *s)

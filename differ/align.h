@@ -30,9 +30,11 @@ struct td_side {
     bool may_mask;             /* a rule may have overwritten words of answers */
 };
 
-/* Open a fixture and read all its exchanges. */
+/* Open a fixture. The caller closes it, after a failure too. */
 int td_side_open(const char *dir, enum td_role role, int round, struct td_side *out,
                  struct td_error *err);
+/* Check its files, and read all its exchanges. Several sides may be read at once. */
+int td_side_read(struct td_side *s, struct td_error *err);
 void td_side_close(struct td_side *s);
 /* Are the words of this answer overwritten, or not kept? */
 bool td_side_masks(const struct td_side *side, const struct td_exchange *x);

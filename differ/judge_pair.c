@@ -8,6 +8,7 @@
 #include "common/clock.h"
 #include "differ/compare.h"
 #include "differ/lanes.h"
+#include "differ/open_sides.h"
 #include "differ/reports.h"
 #include "report/report.h"
 
@@ -30,20 +31,20 @@ static int open_sides(struct td_comparison *c, const char *base, const char *can
 {
     const struct { enum td_role role; const struct td_arg_list *dirs; int first; } more[] = {
         {TD_NEW, &o->more, 1}, {TD_LIVE, &o->live, 0}, {TD_CALIBRATE, &o->calibrate, 0}};
+    struct td_side_place place[TD_SIDES_MAX] = {{base, TD_BASE, 0}, {candidate, TD_NEW, 0}};
     size_t i;
-    int j, rc;
+    int j;
 
-    c->side = calloc(2 + 3 * TD_ARG_LIST_MAX, sizeof *c->side);
-    if (!c->side)
-        return td_fail(err, TD_ENOMEM, "no memory");
-    rc = td_side_open(base, TD_BASE, 0, &c->side[c->n_sides++], err);
-    if (!rc)
-        rc = td_side_open(candidate, TD_NEW, 0, &c->side[c->n_sides++], err);
+    c->n_sides = 2;
     for (i = 0; i < sizeof more / sizeof more[0]; i++)
-        for (j = 0; j < more[i].dirs->n && !rc; j++)
-            rc = td_side_open(more[i].dirs->item[j], more[i].role, more[i].first + j,
-                              &c->side[c->n_sides++], err);
-    return rc;
+        for (j = 0; j < more[i].dirs->n; j++)
+            place[c->n_sides++] = (struct td_side_place){more[i].dirs->item[j], more[i].role, more[i].first + j};
+    c->side = calloc(c->n_sides, sizeof *c->side);
+    if (!c->side) {
+        c->n_sides = 0;
+        return td_fail(err, TD_ENOMEM, "no memory");
+    }
+    return td_sides_open(place, c->n_sides, c->side, err);
 }
 
 cJSON *td_judge_pair(const struct td_judge_options *o, const char *base, const char *candidate)

@@ -196,8 +196,10 @@ cJSON *td_judge_smoke(const char *recording)
     cJSON *report = NULL;
     struct td_jw w;
 
-    if (td_side_open(recording, TD_NEW, 0, &side, &err))
+    if (td_side_open(recording, TD_NEW, 0, &side, &err) || td_side_read(&side, &err)) {
+        td_side_close(&side);
         return broken_smoke(recording, &err);
+    }
     excuse_cut_off(&side);
     td_smoke_check(side.xs, side.n_xs, vocab_of(&side), &s);
     check_plan(&side, &s);
