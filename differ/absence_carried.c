@@ -184,14 +184,8 @@ void td_count_logprobs(const struct td_comparison *c, const struct td_side *side
 
 static bool has_alternatives(const struct td_exchange *x, const struct td_exchange *base)
 {
-    int32_t i;
-
     (void)base;
-    for (i = 0; x->top && x->top_k > 1 && i < x->n_tokens; i++)
-        if (x->top[(size_t)i * (size_t)x->top_k + 1].id >= 0 ||
-            isfinite(x->top[(size_t)i * (size_t)x->top_k + 1].logprob))
-            return true;
-    return false;
+    return td_exchange_top_sum(x, x->n_tokens).any;
 }
 
 void td_count_alternatives(const struct td_comparison *c, const struct td_side *side,

@@ -51,16 +51,15 @@ int td_side_open(const char *dir, enum td_role role, int round, struct td_side *
     return TD_OK;
 }
 
-int td_side_read(struct td_side *s, struct td_error *err)
+int td_side_check(const struct td_side *s, struct td_error *err)
 {
-    int rc = td_fixture_check(s->fx, TD_FILES_JUDGED, err);
-
-    return rc ? rc : td_fixture_exchanges(s->fx, &s->xs, &s->n_xs, &s->bad_frames, err);
+    return td_fixture_check(s->fx, TD_FILES_JUDGED, err);
 }
 
 void td_side_close(struct td_side *s)
 {
     td_exchanges_free(s->xs, s->n_xs);
+    free(s->place);
     td_fixture_close(s->fx);
     memset(s, 0, sizeof *s);
 }

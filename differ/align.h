@@ -25,6 +25,7 @@ struct td_side {
     struct td_fixture *fx;
     struct td_exchange *xs;    /* [n_xs] all its exchanges */
     size_t n_xs;
+    struct td_place *place;    /* [n_xs] where they begin in the file; NULL: they were read with all that they hold */
     size_t bad_frames;         /* frames of exchanges that are corrupt and were skipped */
     bool no_text;              /* words of answers were not kept */
     bool may_mask;             /* a rule may have overwritten words of answers */
@@ -33,8 +34,8 @@ struct td_side {
 /* Open a fixture. The caller closes it, after a failure too. */
 int td_side_open(const char *dir, enum td_role role, int round, struct td_side *out,
                  struct td_error *err);
-/* Check its files, and read all its exchanges. Several sides may be read at once. */
-int td_side_read(struct td_side *s, struct td_error *err);
+/* Are its files those that the manifest lists? */
+int td_side_check(const struct td_side *s, struct td_error *err);
 void td_side_close(struct td_side *s);
 /* Are the words of this answer overwritten, or not kept? */
 bool td_side_masks(const struct td_side *side, const struct td_exchange *x);

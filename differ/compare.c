@@ -7,6 +7,7 @@
 #include "differ/absence.h"
 #include "differ/end_marks.h"
 #include "differ/lanes.h"
+#include "differ/tops.h"
 
 static int check_sides(const struct td_comparison *c, struct td_error *err)
 {
@@ -123,6 +124,8 @@ int td_compare(struct td_comparison *c, struct td_error *err)
         rc = td_align_exchanges(c->side, c->n_sides, &c->groups, err);
     if (!rc)
         rc = check_prompts(c, err);
+    if (!rc)
+        rc = td_tops_fetch(c->side, c->n_sides, &c->groups, err);
     for (i = 0; i < c->n_sides; i++)
         c->bad_frames += c->side[i].bad_frames;
     if (!rc)

@@ -54,7 +54,7 @@ static double mean_logprob(const struct td_exchange *x)
  * alternatives it is that of the last alternative, an upper bound, and *bound is set. */
 static double logprob_of(const struct td_exchange *x, int32_t i, int32_t id, bool *bound)
 {
-    const struct td_alt *row = x->top ? &x->top[(size_t)i * (size_t)x->top_k] : NULL;
+    const struct td_alt *row = td_exchange_top_row(x, i);
     double last = NAN;
     int32_t k;
 

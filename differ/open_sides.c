@@ -6,11 +6,14 @@
 #include <sched.h>
 #include <stdatomic.h>
 
+#include "differ/tops.h"
+
 #define MOST_THREADS 8 /* each has a frame in memory */
 
 /* Threads take the next place in turn. After a failure no further one is begun; those before it are under way. */
 struct reading {
     struct td_side *side; size_t n;
+    int (*run)(struct td_side *s, struct td_error *err);
     struct td_error *why;      /* [n] */
     atomic_size_t next;
     atomic_bool failed;
@@ -22,7 +25,7 @@ static void *read_sides(void *arg)
     size_t i;
 
     while (!atomic_load(&r->failed) && (i = atomic_fetch_add(&r->next, 1)) < r->n)
-        if (td_side_read(&r->side[i], &r->why[i]))
+        if (r->run(&r->side[i], &r->why[i]))
             atomic_store(&r->failed, true);
     return NULL;
 }
@@ -48,19 +51,43 @@ static void read_all_sides(struct reading *r)
         pthread_join(threads[--started], NULL);
 }
 
-int td_sides_open(const struct td_side_place *places, size_t n, struct td_side *out, struct td_error *err)
+/* The first failure in the order of the sides. */
+static int first_of(const struct td_error *why, size_t n, struct td_error *err)
 {
-    struct td_error why[TD_SIDES_MAX] = {{0}};
-    struct reading r = {.side = out, .why = why};
     size_t i = 0;
 
-    if (n > TD_SIDES_MAX)
-        return td_fail(err, TD_ELIMIT, "%zu fixtures to compare, and %d at most can be", n, TD_SIDES_MAX);
-    /* a pack is unpacked here, one after the other */
-    while (r.n < n && !td_side_open(places[r.n].dir, places[r.n].role, places[r.n].round, &out[r.n], &why[r.n]))
-        r.n++;
-    read_all_sides(&r);
     while (i < n && !why[i].code)
         i++;
     return i < n ? td_fail(err, why[i].code, "%s", why[i].msg) : TD_OK;
+}
+
+int td_sides_each(struct td_side *sides, size_t n, int (*run)(struct td_side *s, struct td_error *err), struct td_error *err)
+{
+    struct td_error why[TD_SIDES_MAX] = {{0}};
+    struct reading r = {.side = sides, .n = n, .run = run, .why = why};
+
+    if (n > TD_SIDES_MAX)
+        return td_fail(err, TD_ELIMIT, "%zu fixtures to compare, and %d at most can be", n, TD_SIDES_MAX);
+    read_all_sides(&r);
+    return first_of(why, n, err);
+}
+
+static int read_side(struct td_side *s, struct td_error *err)
+{
+    int rc = td_side_check(s, err);
+
+    return rc ? rc : td_tops_read(s, err);
+}
+
+int td_sides_open(const struct td_side_place *places, size_t n, struct td_side *out, struct td_error *err)
+{
+    struct td_error why = {0};
+    size_t opened = 0;
+    int rc;
+
+    /* a pack is unpacked here, one after the other */
+    while (opened < n && !td_side_open(places[opened].dir, places[opened].role, places[opened].round, &out[opened], &why))
+        opened++;
+    rc = td_sides_each(out, opened, read_side, err);
+    return rc || !why.code ? rc : td_fail(err, why.code, "%s", why.msg);
 }

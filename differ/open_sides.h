@@ -10,9 +10,11 @@
 
 struct td_side_place { const char *dir; enum td_role role; int round; };
 
-/* Open n fixtures and read their exchanges, as many at once as there are processors.
+/* Open n fixtures and read their exchanges (tops.h), as many at once as there are processors.
  *   out : [n], zeros; the caller closes each, after a failure too
  * Of several failures the one of the first place in the list is told. */
 int td_sides_open(const struct td_side_place *places, size_t n, struct td_side *out, struct td_error *err);
+/* Call a function for each side, of several at once. What is told of several failures is as above. */
+int td_sides_each(struct td_side *sides, size_t n, int (*run)(struct td_side *s, struct td_error *err), struct td_error *err);
 
 #endif

@@ -196,7 +196,8 @@ cJSON *td_judge_smoke(const char *recording)
     cJSON *report = NULL;
     struct td_jw w;
 
-    if (td_side_open(recording, TD_NEW, 0, &side, &err) || td_side_read(&side, &err)) {
+    if (td_side_open(recording, TD_NEW, 0, &side, &err) || td_side_check(&side, &err) ||
+        td_fixture_exchanges(side.fx, &side.xs, &side.n_xs, &side.bad_frames, &err)) {
         td_side_close(&side);
         return broken_smoke(recording, &err);
     }

@@ -49,13 +49,12 @@ struct td_difference td_tokens_compare(const struct td_exchange *a, const struct
  * *outside: `id` is not among the alternatives, and the gap is that of the last one. */
 static double gap_to(const struct td_exchange *x, int32_t i, int32_t id, bool *outside)
 {
-    const struct td_alt *row;
+    const struct td_alt *row = td_exchange_top_row(x, i);
     double best = NAN, last = NAN;
     int32_t k;
 
-    if (!x->top || i >= x->n_tokens)
+    if (!row)
         return NAN;
-    row = &x->top[(size_t)i * (size_t)x->top_k];
     if (x->logprobs && !isnan(x->logprobs[i]))
         best = x->logprobs[i];
     for (k = 0; k < x->top_k; k++) {
@@ -74,13 +73,12 @@ static double gap_to(const struct td_exchange *x, int32_t i, int32_t id, bool *o
 /* The gap between the two best alternatives at position i. */
 static double top2_gap(const struct td_exchange *x, int32_t i)
 {
+    const struct td_alt *row = td_exchange_top_row(x, i);
     double first = NAN, second = NAN;
     int32_t k;
 
-    if (!x->top || i >= x->n_tokens)
-        return NAN;
-    for (k = 0; k < x->top_k; k++) {
-        float lp = x->top[(size_t)i * (size_t)x->top_k + (size_t)k].logprob;
+    for (k = 0; row && k < x->top_k; k++) {
+        float lp = row[k].logprob;
 
         if (isnan(lp))
             continue;

@@ -40,6 +40,7 @@ void td_exchange_release(struct td_exchange *x)
     free(x->token_ids);
     free(x->logprobs);
     free(x->top);
+    free(x->top_at);
     free(x->text);
     free(x->finish_reason);
     free(x->events);
@@ -151,7 +152,7 @@ static void put_answer(struct td_jw *w, const struct td_exchange *x)
             td_rec_put_float(w, NULL, x->logprobs[i]);
         td_jw_end(w);
     }
-    if (x->top && x->top_k > 0)
+    if (x->top && x->top_k > 0 && !x->top_summed)
         put_top(w, x);
     if (x->token_text)
         put_token_text(w, x);

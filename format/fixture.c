@@ -115,6 +115,7 @@ struct td_cursor {
     struct td_frames frames;
     enum td_stream_kind kind;
     size_t at;                 /* in frames.raw */
+    size_t exchange_at;        /* where the last exchange began there */
     bool done;
     int64_t bad_records, lines;
     struct td_buf scratch;     /* of td_exchange_scan() */
@@ -304,12 +305,39 @@ int td_cursor_exchange(struct td_cursor *c, struct td_exchange *out, struct td_e
     rc = find_line(c, &n, &next, err);
     if (rc != 1)
         return rc;
+    c->exchange_at = c->at;
     if (td_exchange_scan(c->frames.raw.data + c->at, n, &c->scratch, out)) {
         c->at = next;
         return 1;
     }
     rc = parse_line(c, n, next, &line, &start, err);
     return rc == 1 ? finish_record(c, line, start, td_exchange_read(line, out, err), err) : rc;
+}
+
+struct td_place td_cursor_place(const struct td_cursor *c)
+{
+    return (struct td_place){c->frames.head_at, c->exchange_at};
+}
+
+int td_cursor_go(struct td_cursor *c, struct td_place place, struct td_error *err)
+{
+    int rc = 1;
+
+    if (!c->frames.raw.len || c->frames.head_at != place.frame) {
+        td_buf_clear(&c->frames.raw);
+        c->frames.at = place.frame;
+        c->frames.in_damage = true; /* its number follows no other */
+        c->done = false;
+        rc = td_frames_next(&c->frames, err);
+    }
+    if (rc == 1 && place.at <= c->frames.raw.len) {
+        c->at = place.at;
+        return TD_OK;
+    }
+    td_buf_clear(&c->frames.raw);
+    c->at = 0;
+    return rc < 0 ? rc : td_fail(err, TD_ECORRUPT, "%s: frame at offset %llu: it changed while it was read", c->frames.src.name,
+                                 (unsigned long long)place.frame);
 }
 
 int td_cursor_step(struct td_cursor *c, struct td_step *out, struct td_error *err)

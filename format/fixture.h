@@ -111,6 +111,10 @@ int td_cursor_json(struct td_cursor *c, cJSON **out,
                    struct td_error *err); /* any JSONL stream, raw; caller deletes */
 /* Pass over a line without reading it. 1, 0, < 0 as above; a bad frame is skipped and counted. */
 int td_cursor_skip(struct td_cursor *c, struct td_error *err);
+/* Where the exchange begins that was read last, and go back there: the next record that is read is that one. */
+struct td_place { uint64_t frame; size_t at; };
+struct td_place td_cursor_place(const struct td_cursor *c);
+int td_cursor_go(struct td_cursor *c, struct td_place place, struct td_error *err); /* TD_OK, or why its frame cannot be read */
 /* How many lines were read or passed over, those that could not be read included. The same lines have the same
  * numbers with every cursor. */
 int64_t td_cursor_lines(const struct td_cursor *c);

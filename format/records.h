@@ -53,6 +53,13 @@ float td_logprob_of(double v);
  * this machine lacked memory, sockets or the like: it says nothing about the server, and is not judged. */
 #define TD_ERROR_UNSEEN "unseen"
 
+/* What all rows of the alternatives of an answer say together. */
+struct td_top_sum {
+    int32_t n_nan, first_nan;     /* logprobs that are NaN, and the token of the first; -1: none */
+    int32_t rows, flat, first_flat; /* rows of three and more that are known; of these, with hardly a difference, and the first; -1 */
+    bool any;                     /* some token has a second alternative that is known */
+};
+
 struct td_usage { int64_t prompt_tokens, completion_tokens; };  /* -1: not reported */
 
 struct td_exchange {
@@ -73,6 +80,9 @@ struct td_exchange {
     bool ids_complete;            /* ids agree with usage.completion_tokens (llama.cpp's SSE may lose some) */
     float *logprobs;              /* [n_tokens] of the chosen tokens, NULL: none; NaN: NaN or null on the wire */
     struct td_alt *top; int32_t top_k; /* [n_tokens, top_k], row-major, padded with id -1 */
+    int32_t *top_at; int32_t n_top_at; /* NULL, or the tokens whose rows top still has, ascending: [n_top_at, top_k] */
+    bool top_summed;              /* rows were left out: top_sum is of all */
+    struct td_top_sum top_sum;
     char **token_text;            /* [n_tokens] as the server spelt them, or NULL */
     bool token_text_in_one;       /* its strings lie in the memory of token_text, and are freed with it */
     char *text; size_t text_len;  /* the answer's bytes (may hold NUL) */
@@ -91,6 +101,12 @@ struct td_exchange {
 };
 bool td_exchange_unseen(const struct td_exchange *x);       /* TD_ERROR_UNSEEN? */
 void td_exchange_release(struct td_exchange *x);      /* frees what the fields hold */
+/* The alternatives of token i: [top_k], borrowed. NULL: there are none, or they were left out. */
+const struct td_alt *td_exchange_top_row(const struct td_exchange *x, int32_t i);
+/* What the first n rows say together; of an exchange whose rows were left out, what all of them do. */
+struct td_top_sum td_exchange_top_sum(const struct td_exchange *x, int32_t n);
+/* Leave all rows out, and keep what they say together. */
+void td_exchange_drop_top(struct td_exchange *x);
 int td_exchange_write(const struct td_exchange *x, struct td_buf *out);                 /* one JSON line without "\n" */
 int td_exchange_read(const cJSON *line, struct td_exchange *out, struct td_error *err); /* out is overwritten */
 

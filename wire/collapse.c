@@ -112,16 +112,13 @@ bool td_collapse_error_names_nan(const char *error)
 static void rule_nan(const struct judged_part *k)
 {
     const struct td_exchange *x = k->x;
-    int32_t i, bad = 0, first = -1, alts = 0, first_alt = -1;
+    const struct td_top_sum alts = td_exchange_top_sum(x, k->n);
+    int32_t i, bad = 0, first = -1;
     char why[200];
 
     for (i = 0; x->logprobs && i < k->n; i++)
         if (isnan(x->logprobs[i]) || x->logprobs[i] == INFINITY) {
             first = bad++ ? first : i;
-        }
-    for (i = 0; x->top && i < k->n * x->top_k; i++)
-        if (isnan(x->top[i].logprob)) {
-            first_alt = alts++ ? first_alt : i / x->top_k;
         }
     if (bad) {
         snprintf(why, sizeof why, "NaN or null instead of a logprob for %d of %d tokens, first at token %d", bad, k->n, first);
@@ -129,9 +126,9 @@ static void rule_nan(const struct judged_part *k)
     } else if (td_collapse_error_names_nan(x->error)) {
         snprintf(why, sizeof why, "the server reports NaN: %.150s", x->error);
         add_sign(k, TD_COLLAPSE_NAN, 2, k->n, 0, 0, why);
-    } else if (alts) {
-        snprintf(why, sizeof why, "NaN or null among the alternatives of token %d (%d in all)", first_alt, alts);
-        add_sign(k, TD_COLLAPSE_NAN, 0.5, first_alt, alts, 0, why);
+    } else if (alts.n_nan) {
+        snprintf(why, sizeof why, "NaN or null among the alternatives of token %d (%d in all)", alts.first_nan, alts.n_nan);
+        add_sign(k, TD_COLLAPSE_NAN, 0.5, alts.first_nan, alts.n_nan, 0, why);
     }
 }
 
@@ -327,26 +324,13 @@ static void rule_empty(const struct judged_part *k)
 
 static void rule_flat(const struct judged_part *k)
 {
-    int32_t i, flat = 0, rows = 0, first = -1, width = k->x->top_k;
+    const struct td_top_sum s = td_exchange_top_sum(k->x, k->n);
     char why[200];
 
-    if (!k->x->top || width < 3)
+    if (s.rows < FLAT_MIN_ROWS || s.flat * 4 < s.rows)
         return;
-    for (i = 0; i < k->n; i++) {
-        const struct td_alt *row = k->x->top + (size_t)i * (size_t)width;
-
-        if (isnan(row[0].logprob) || isnan(row[2].logprob) || isinf(row[2].logprob))
-            continue;
-        rows++;
-        if (fabsf(row[0].logprob - row[width - 1].logprob) < 1e-3f) {
-            flat++;
-            first = first < 0 ? i : first;
-        }
-    }
-    if (rows < FLAT_MIN_ROWS || flat * 4 < rows)
-        return;
-    snprintf(why, sizeof why, "all alternatives are equally likely at %d of %d tokens", flat, rows);
-    add_sign(k, TD_COLLAPSE_FLAT, 2.0 * flat / rows, first, flat, 0, why);
+    snprintf(why, sizeof why, "all alternatives are equally likely at %d of %d tokens", s.flat, s.rows);
+    add_sign(k, TD_COLLAPSE_FLAT, 2.0 * s.flat / s.rows, s.first_flat, s.flat, 0, why);
 }
 
 /* ---- one answer ----------------------------------------------------------------------------------------------------- */

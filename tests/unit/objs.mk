@@ -4,7 +4,7 @@ $(foreach t,$(TESTS_server),$(eval OBJS_test_server_$(t) := demo/server)$(eval L
 $(foreach t,$(TESTS_server),$(call unit,server_$(t))): $(call obj,kernels/gptq_gemm/gptq_gemm_export.c)
 
 # parts of differ, under the names of their tests
-$(foreach t,align tokens rescore numerics speed speed_starts blame matrix_place policy stats judged_ops lanes lane_collapse damage same_tokens smoke smoke_ids report_next bias slice_tests repeats op_variety_notes report_which k_parts,$(eval OBJS_test_$(t) := differ))
+$(foreach t,align tops tokens rescore numerics speed speed_starts blame matrix_place policy stats judged_ops lanes lane_collapse damage same_tokens smoke smoke_ids report_next bias slice_tests repeats op_variety_notes report_which k_parts,$(eval OBJS_test_$(t) := differ))
 
 OBJS_test_tap_client := recorder recorder/tap_client
 OBJS_test_read_rings := recorder recorder/tap_client
