@@ -9,10 +9,9 @@
 #include <string.h>
 
 #include "common/json.h"
-#include "format/exchange_numbers.h"
 #include "format/records.h"
 
-enum { INT_DIGITS = 18, NUMBER_MAX = 40 };
+enum { INT_DIGITS = 18, EXACT_DIGITS = 15, NUMBER_MAX = 40 };
 
 static bool is_digit(char c)
 {
@@ -26,12 +25,12 @@ static const char *scan_digits(const char *p, int64_t *out)
 {
     const bool minus = *p == '-';
     const char *from = p += minus;
-    int64_t v = 0;
+    uint64_t v = 0;
 
-    while (is_digit(*p) && p - from < INT_DIGITS)
-        v = v * 10 + (*p++ - '0');
-    *out = minus ? -v : v;
-    return p == from || is_digit(*p) || *p == '.' || (*p | 0x20) == 'e' ? NULL : p;
+    while (is_digit(*p))
+        v = v * 10 + (uint64_t)(*p++ - '0');
+    *out = minus ? -(int64_t)v : (int64_t)v;
+    return p == from || p - from > INT_DIGITS || *p == '.' || (*p | 0x20) == 'e' ? NULL : p;
 }
 
 const char *td_scan_i64(const char *p, int64_t *out)
@@ -68,24 +67,29 @@ static const char *scan_slowly(const char *p, double *out)
     return n && n < NUMBER_MAX && !*end ? p + n : NULL;
 }
 
-/* Up to 15 digits and a power of ten up to 10^22 are doubles, and so their product or quotient is rounded once, as
- * strtod rounds (Clinger 1990, "How to read floating point numbers accurately"). */
+/* Up to 15 digits and a power of ten up to 10^22 are doubles, and so their quotient is rounded once, as strtod rounds
+ * (Clinger 1990, "How to read floating point numbers accurately"). */
 static const char *scan_double(const char *p, double *out)
 {
-    static const double POWERS[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-                                    1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    static const double POWERS[EXACT_DIGITS + 1] = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                                    1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
     const char *const from = p;
     const bool minus = *p == '-';
-    const char *first = p += minus;
+    const char *first = p += minus, *point;
     uint64_t digits = 0;
-    int n = 0, behind = 0;
+    int64_t behind = 0, n;
 
-    for (; is_digit(*p) && n <= 15; n++)
+    while (is_digit(*p))
         digits = digits * 10 + (uint64_t)(*p++ - '0');
-    if (*p == '.' && p > first)
-        for (p++; is_digit(*p) && n <= 15; n++, behind++)
+    n = p - first;
+    if (*p == '.') {
+        point = p++;
+        while (is_digit(*p))
             digits = digits * 10 + (uint64_t)(*p++ - '0');
-    if (n > 15 || !n || is_digit(*p) || *p == '.' || (*p | 0x20) == 'e' || p[-1] == '.')
+        behind = p - point - 1;
+        n += behind;
+    }
+    if (n > EXACT_DIGITS || n == 0 || p[-1] == '.' || (*p | 0x20) == 'e')
         return n ? scan_slowly(from, out) : NULL;
     *out = (double)digits / POWERS[behind];
     *out = minus ? -*out : *out;
@@ -114,10 +118,10 @@ const char *td_scan_logprob(const char *p, float *out)
     if (*p != '-' && !is_digit(*p))
         return scan_word(p, out);
     p = scan_double(p, &v);
-    if (!p)
+    if (!p || !(v <= TD_LOGPROB_MOST && v >= -(double)FLT_MAX))
         return NULL;
-    *out = td_logprob_of(v);
-    return isfinite(*out) ? p : NULL;
+    *out = (float)v;
+    return p;
 }
 
 /* ---- strings ---------------------------------------------------------------------------------- */
