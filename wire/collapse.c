@@ -54,11 +54,14 @@ size_t td_collapse_visible(const char *text, size_t n)
     static const char REPLACEMENT[] = "\xEF\xBF\xBD"; /* what stands for bytes that are no text */
     size_t i, visible = 0;
 
-    for (i = 0; text && i < n; i++)
-        if (n - i >= 3 && !memcmp(text + i, REPLACEMENT, 3))
+    for (i = 0; text && i < n; i++) {
+        const unsigned char c = (unsigned char)text[i];
+
+        if (c == 0xEF && n - i >= 3 && !memcmp(text + i, REPLACEMENT, 3))
             i += 2;
         else
-            visible += !isspace((unsigned char)text[i]) && !iscntrl((unsigned char)text[i]);
+            visible += c > ' ' && c != 0x7F;
+    }
     return visible;
 }
 
