@@ -276,8 +276,9 @@ lint: ## cppcheck, gcc -fanalyzer and clang-tidy over every C file (ONLY=word; 4
 bench: all ## timings side by side with their spread (bench/)
 	@for b in bench/*/run.sh; do BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) bash $$b || exit 1; done
 
-# bench/judge, bench/record and bench/pcap ask for them
-$(O)/bench/judge/reference $(O)/bench/judge/make_recording $(O)/bench/record/activations $(O)/bench/pcap/traffic $(O)/bench/pcap/check: %: %.o $(LIBTD)
+# bench/judge, bench/record, bench/pcap and bench/differ ask for them
+$(O)/bench/judge/reference $(O)/bench/judge/make_recording $(O)/bench/record/activations $(O)/bench/pcap/traffic $(O)/bench/pcap/check \
+$(O)/bench/differ/make_fixture: %: %.o $(LIBTD)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(TD_LDFLAGS) $^ -o $@ $(LDLIBS)
 
