@@ -250,7 +250,7 @@ static const struct { const char *key; char begins; bool (*scan)(struct scan *s)
 
 static bool is_key(const char *key, size_t n, const char *name)
 {
-    return !strncmp(name, key, n) && !name[n];
+    return strlen(name) == n && !memcmp(name, key, n); /* a key may hold a NUL */
 }
 
 /* Read the array that begins here. 1: read; 0: this is none, and the tree gets it; -1: spelt in another way, or there

@@ -188,10 +188,29 @@ static void test_integers(void **state)
     }
 }
 
+/* A key may hold a NUL, behind which it goes on for as long as it likes. */
+static void test_key_with_a_nul(void **state)
+{
+    static const char HEAD[] = "{\"text\0", END[] = "\":1}";
+    const size_t n = (size_t)32 << 20;
+    struct td_buf rest = TD_BUF_INIT(2 * n), line = TD_BUF_INIT(2 * n);
+    struct td_exchange x;
+
+    (void)state;
+    assert_non_null(td_buf_reserve(&line, n + 64));
+    td_buf_add(&line, HEAD, sizeof HEAD - 1);
+    memset(line.data + line.len, 'a', n);
+    line.len += n;
+    td_buf_adds(&line, END);
+    assert_false(td_exchange_scan(td_buf_str(&line), line.len, &rest, &x));
+    td_buf_release(&rest);
+    td_buf_release(&line);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden), cmocka_unit_test(test_spellings), cmocka_unit_test(test_numbers),
-                                       cmocka_unit_test(test_integers)};
+                                       cmocka_unit_test(test_integers), cmocka_unit_test(test_key_with_a_nul)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
