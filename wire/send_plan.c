@@ -211,9 +211,9 @@ static int add_recorded(struct td_plan *p, const struct td_exchange *x, const st
     if (speed > 0 && x->t_sent_ns && (rc = set_time(&it, x, t0, speed, err)))
         return rc;
     it.connection = td_json_get_i64(x->extra, "connection", 0);
-    it.loop = it.at_ns < 0 && loop_of(x, speed) > 0 ? g->loop : 0;
     if (loop_of(x, speed) == DUE_LOOP)
         it.concurrency = g->most;
+    it.loop = it.at_ns < 0 && it.concurrency > 0 && loop_of(x, speed) > 0 ? g->loop : 0; /* a loop has one in flight at least */
     td_jw_init(&w, &body, false);
     td_jw_value(&w, NULL, x->request);
     it.body = body.data;
