@@ -82,8 +82,8 @@ void td_passive_tap_add(struct td_passive_tap *t, const struct td_exchange *x)
 
     if (!t->client)
         return;
-    if (id)
-        td_tap_client_add_answer(t->client, id, x->stream);
+    if (id && !td_tap_client_add_answer(t->client, id, x->stream, x->t_sent_ns, x->t_end_ns))
+        t->unnamed++;
     add_request(t, x);
 }
 
@@ -112,6 +112,9 @@ static void name_rows(struct td_passive_tap *t)
     const int64_t moved = look_at_clocks() - t->shift_ns;
     const bool set = moved > CLOCK_MOVED_NS || moved < -CLOCK_MOVED_NS;
 
+    if (t->unnamed)
+        td_log(TD_LOG_WARN, "record", "the ids of %lld answers are too long, or too many, to be kept: their rows are nobody's",
+               (long long)t->unnamed);
     if (set)
         td_log(TD_LOG_WARN, "record", "the wall clock was set by %.3f s while it was recorded: steps whose rows the server does "
                                       "not name stay unknown",

@@ -22,6 +22,7 @@ struct td_passive_tap {           /* zeroed: none, and all functions do nothing 
     struct td_rows_requests requests;
     int64_t shift_ns;             /* from the taps' clock to that of the packets */
     bool has_stranger, no_memory;
+    int64_t unnamed;              /* answers whose ids were not kept */
     char no_tap[512];             /* why there is none */
     struct td_tap_client_state ops; /* at the end */
     char failure[200];            /* why not all that the tap sent was written; "": it was */

@@ -72,7 +72,7 @@ void client_note_rows(struct td_tap_client *c, const struct client_tap *tap,
 static void find_streams(const struct td_tap_client *c, struct td_step *s)
 {
     for (int32_t i = 0; c->opt.server_ids && s->how == TD_HOW_EXACT && i < s->n_spans; i++)
-        s->spans[i].stream = client_server_ids_stream(&c->ids, s->spans[i].stream);
+        s->spans[i].stream = client_server_ids_stream(&c->ids, s->spans[i].stream, s->t_ns);
 }
 
 void client_write_held(struct td_tap_client *c)

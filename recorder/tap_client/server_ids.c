@@ -8,6 +8,7 @@
 #define MOST_IDS ((size_t)1 << 18)    /* of rows, and of answers */
 #define LONGEST_ID ((size_t)256)
 #define FIRST_IDS 64
+#define SLACK_NS 5000000              /* between the clocks of packets and of taps, which are compared to some µs */
 #define FIRST_NOTED (-2)              /* stands for entry 0, -3 for entry 1 ... */
 
 struct key { const char *text; size_t len; };
@@ -51,7 +52,7 @@ static bool make_room(struct client_id_list *l)
 }
 
 /* The entry of this id, which is added where it is not there. CLIENT_INDEX_NONE: no room. */
-static uint32_t find_or_add(struct client_id_list *l, const char *text, int64_t stream, bool *was_there)
+static uint32_t find_or_add(struct client_id_list *l, const char *text, bool *was_there)
 {
     const struct key k = {text, strlen(text)};
     uint32_t at = find(l, &k);
@@ -66,30 +67,40 @@ static uint32_t find_or_add(struct client_id_list *l, const char *text, int64_t 
         free(copy);
         return CLIENT_INDEX_NONE;
     }
-    l->x[l->n++] = (struct client_id){copy, stream};
+    l->x[l->n++] = (struct client_id){.text = copy, .stream = -1};
     return at;
 }
 
 int64_t client_server_ids_note(struct client_server_ids *all, const char *row)
 {
     bool was_there;
-    const uint32_t at = find_or_add(&all->rows, row, -1, &was_there);
+    const uint32_t at = find_or_add(&all->rows, row, &was_there);
 
     return at == CLIENT_INDEX_NONE ? -1 : FIRST_NOTED - (int64_t)at;
 }
 
-bool client_server_ids_add(struct client_server_ids *all, const char *answer, int64_t stream)
+bool client_server_ids_add(struct client_server_ids *all, const char *answer, int64_t stream, int64_t from_ns, int64_t to_ns)
 {
     bool was_there;
-    const uint32_t at = find_or_add(&all->answers, answer, stream, &was_there);
+    const uint32_t at = find_or_add(&all->answers, answer, &was_there);
+    struct client_id *id = at == CLIENT_INDEX_NONE ? NULL : &all->answers.x[at];
 
-    if (at != CLIENT_INDEX_NONE && was_there)
-        all->answers.x[at].stream = -1;
-    return at != CLIENT_INDEX_NONE;
+    if (!id)
+        return false;
+    id->stream = was_there ? -1 : stream;
+    id->from_ns = from_ns;
+    id->to_ns = to_ns;
+    return true;
+}
+
+/* Its exchange, if a step at t_ns can have been for it. */
+static int64_t stream_at(const struct client_id *answer, int64_t t_ns)
+{
+    return t_ns >= answer->from_ns - SLACK_NS && t_ns <= answer->to_ns + SLACK_NS ? answer->stream : -1;
 }
 
 /* The longest first part that is an answer's id counts: one id may begin as another does. */
-int64_t client_server_ids_stream(const struct client_server_ids *all, int64_t noted)
+int64_t client_server_ids_stream(const struct client_server_ids *all, int64_t noted, int64_t t_ns)
 {
     const uint64_t row = (uint64_t)(FIRST_NOTED - noted);
     struct key k;
@@ -102,7 +113,7 @@ int64_t client_server_ids_stream(const struct client_server_ids *all, int64_t no
         const uint32_t at = !behind || behind == '-' || behind == '_' ? find(&all->answers, &k) : CLIENT_INDEX_NONE;
 
         if (at != CLIENT_INDEX_NONE)
-            return all->answers.x[at].stream;
+            return stream_at(&all->answers.x[at], t_ns);
     }
     return -1;
 }

@@ -14,17 +14,20 @@
 
 #include "recorder/tap_client/name_index.h"
 
-/* stream: of answers; -1: several answers have this id, so it names none */
-struct client_id { char *text; int64_t stream; };
+/* Of answers also: stream : -1: several answers have this id, so it names none
+ *                 from_ns, to_ns : when its request was in flight */
+struct client_id { char *text; int64_t stream, from_ns, to_ns; };
 struct client_id_list { struct client_id *x; size_t n, cap; struct client_index index; };
 struct client_server_ids { struct client_id_list rows, answers; }; /* zeroed: none */
 
 /* Note the id of a row. Returns a number of -2 or less that stands for it; -1: there is no room. */
 int64_t client_server_ids_note(struct client_server_ids *all, const char *row);
-/* An answer of exchange `stream` has this id. False: there is no room. */
-bool client_server_ids_add(struct client_server_ids *all, const char *answer, int64_t stream);
-/* The exchange of a row that was noted; -1: none has this id, or several have. */
-int64_t client_server_ids_stream(const struct client_server_ids *all, int64_t noted);
+/* An answer of exchange `stream`, whose request was in flight from then to then, has this id. False: there is no room,
+ * or the id is too long. */
+bool client_server_ids_add(struct client_server_ids *all, const char *answer, int64_t stream, int64_t from_ns, int64_t to_ns);
+/* The exchange of a row that was noted, of a step at t_ns; -1: none has this id, or several have, or it was not in
+ * flight then: a client that gave up and asks again may choose the same id. */
+int64_t client_server_ids_stream(const struct client_server_ids *all, int64_t noted, int64_t t_ns);
 void client_server_ids_release(struct client_server_ids *all);
 
 #endif

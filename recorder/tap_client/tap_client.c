@@ -407,12 +407,14 @@ void td_tap_client_gpu_time_end(struct td_tap_client *c)
     pthread_mutex_unlock(&c->talk);
 }
 
-void td_tap_client_add_answer(struct td_tap_client *c, const char *id, int64_t stream)
+bool td_tap_client_add_answer(struct td_tap_client *c, const char *id, int64_t stream, int64_t from_ns, int64_t to_ns)
 {
+    bool added;
+
     lock(c);
-    if (!client_server_ids_add(&c->ids, id, stream))
-        client_ledger_failure(c, TD_ENOMEM, "ids of answers");
+    added = client_server_ids_add(&c->ids, id, stream, from_ns, to_ns);
     unlock(c);
+    return added;
 }
 
 void td_tap_client_name_rows(struct td_tap_client *c, struct td_rows_request *requests, size_t n)

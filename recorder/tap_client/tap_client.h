@@ -49,9 +49,10 @@ bool td_tap_client_gpu_time_begin(struct td_tap_client *c, int ms);
 /* End that, if ms are not over, and read what was measured. */
 void td_tap_client_gpu_time_end(struct td_tap_client *c);
 
-/* An answer is over that the server named so: its rows are this exchange's. Only with opt.server_ids.
- * Thread-safe. */
-void td_tap_client_add_answer(struct td_tap_client *c, const char *id, int64_t stream);
+/* An answer is over that the server named so: its rows are this exchange's, which was in flight from then to
+ * then, by the clock of the ops. Only with opt.server_ids. False: there is no room for its id, so its rows are
+ * nobody's. Thread-safe. */
+bool td_tap_client_add_answer(struct td_tap_client *c, const char *id, int64_t stream, int64_t from_ns, int64_t to_ns);
 
 /* Name the rows of steps that came without names (step_rows.h), from the requests that there were,
  * and write these steps. Call it once, when disarmed. requests : are sorted. c NULL is allowed. */

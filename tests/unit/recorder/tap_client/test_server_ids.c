@@ -10,6 +10,9 @@
 
 #include "recorder/tap_client/server_ids.h"
 
+#define T 1000000000000LL /* when the answers were in flight */
+#define SLACK 5000000LL
+
 static void test_rows_come_before_their_answers(void **state)
 {
     struct client_server_ids ids = {0};
@@ -19,12 +22,12 @@ static void test_rows_come_before_their_answers(void **state)
     (void)state;
     assert_true(whole <= -2 && longer <= -2 && underscore <= -2 && other <= -2);
     assert_int_equal(client_server_ids_note(&ids, "cmpl-1f-0"), longer);
-    assert_int_equal(client_server_ids_stream(&ids, whole), -1);
-    assert_true(client_server_ids_add(&ids, "cmpl-1f", 7));
-    assert_int_equal(client_server_ids_stream(&ids, whole), 7);
-    assert_int_equal(client_server_ids_stream(&ids, longer), 7);
-    assert_int_equal(client_server_ids_stream(&ids, underscore), 7);
-    assert_int_equal(client_server_ids_stream(&ids, other), -1); /* no part of it ends there */
+    assert_int_equal(client_server_ids_stream(&ids, whole, T), -1);
+    assert_true(client_server_ids_add(&ids, "cmpl-1f", 7, T, T + 9));
+    assert_int_equal(client_server_ids_stream(&ids, whole, T), 7);
+    assert_int_equal(client_server_ids_stream(&ids, longer, T), 7);
+    assert_int_equal(client_server_ids_stream(&ids, underscore, T), 7);
+    assert_int_equal(client_server_ids_stream(&ids, other, T), -1); /* no part of it ends there */
     client_server_ids_release(&ids);
 }
 
@@ -35,11 +38,11 @@ static void test_the_longest_id_counts(void **state)
     int64_t row = client_server_ids_note(&ids, "cmpl-a-b-0");
 
     (void)state;
-    client_server_ids_add(&ids, "cmpl", 1);
-    client_server_ids_add(&ids, "cmpl-a", 2);
-    assert_int_equal(client_server_ids_stream(&ids, row), 2);
-    client_server_ids_add(&ids, "cmpl-a-b", 3);
-    assert_int_equal(client_server_ids_stream(&ids, row), 3);
+    client_server_ids_add(&ids, "cmpl", 1, T, T + 9);
+    client_server_ids_add(&ids, "cmpl-a", 2, T, T + 9);
+    assert_int_equal(client_server_ids_stream(&ids, row, T), 2);
+    client_server_ids_add(&ids, "cmpl-a-b", 3, T, T + 9);
+    assert_int_equal(client_server_ids_stream(&ids, row, T), 3);
     client_server_ids_release(&ids);
 }
 
@@ -50,10 +53,25 @@ static void test_an_id_of_two_answers_names_none(void **state)
     int64_t row = client_server_ids_note(&ids, "cmpl-mine-0");
 
     (void)state;
-    client_server_ids_add(&ids, "cmpl", 1);
-    client_server_ids_add(&ids, "cmpl-mine", 4);
-    client_server_ids_add(&ids, "cmpl-mine", 5);
-    assert_int_equal(client_server_ids_stream(&ids, row), -1);
+    client_server_ids_add(&ids, "cmpl", 1, T, T + 9);
+    client_server_ids_add(&ids, "cmpl-mine", 4, T, T + 9);
+    client_server_ids_add(&ids, "cmpl-mine", 5, T, T + 9);
+    assert_int_equal(client_server_ids_stream(&ids, row, T), -1);
+    client_server_ids_release(&ids);
+}
+
+/* A client that gave up and asks again with its own id: the rows of its first request are not the second one's. */
+static void test_rows_of_another_time(void **state)
+{
+    struct client_server_ids ids = {0};
+    int64_t row = client_server_ids_note(&ids, "cmpl-mine-0");
+
+    (void)state;
+    client_server_ids_add(&ids, "cmpl-mine", 4, T, T + 1000);
+    assert_int_equal(client_server_ids_stream(&ids, row, T - SLACK - 1), -1);
+    assert_int_equal(client_server_ids_stream(&ids, row, T), 4);
+    assert_int_equal(client_server_ids_stream(&ids, row, T + 1000), 4);
+    assert_int_equal(client_server_ids_stream(&ids, row, T + 1000 + SLACK + 1), -1);
     client_server_ids_release(&ids);
 }
 
@@ -67,12 +85,12 @@ static void test_odd_ids(void **state)
     longest[sizeof longest - 1] = '\0';
     assert_int_equal(client_server_ids_note(&ids, ""), -1);
     assert_int_equal(client_server_ids_note(&ids, longest), -1);
-    assert_false(client_server_ids_add(&ids, "", 1));
-    assert_false(client_server_ids_add(&ids, longest, 1));
-    assert_int_equal(client_server_ids_stream(&ids, -1), -1);
-    assert_int_equal(client_server_ids_stream(&ids, 3), -1);
-    assert_int_equal(client_server_ids_stream(&ids, -2), -1); /* was never noted */
-    assert_int_equal(client_server_ids_stream(&ids, INT64_MIN), -1);
+    assert_false(client_server_ids_add(&ids, "", 1, T, T + 9));
+    assert_false(client_server_ids_add(&ids, longest, 1, T, T + 9));
+    assert_int_equal(client_server_ids_stream(&ids, -1, T), -1);
+    assert_int_equal(client_server_ids_stream(&ids, 3, T), -1);
+    assert_int_equal(client_server_ids_stream(&ids, -2, T), -1); /* was never noted */
+    assert_int_equal(client_server_ids_stream(&ids, INT64_MIN, T), -1);
     client_server_ids_release(&ids);
 }
 
@@ -91,10 +109,10 @@ static void test_many(void **state)
     }
     for (i = N; i--;) {
         snprintf(id, sizeof id, "chatcmpl-%d", i);
-        assert_true(client_server_ids_add(&ids, id, i));
+        assert_true(client_server_ids_add(&ids, id, i, T, T + 9));
     }
     for (i = 0; i < N; i++)
-        assert_int_equal(client_server_ids_stream(&ids, row[i]), i);
+        assert_int_equal(client_server_ids_stream(&ids, row[i], T), i);
     client_server_ids_release(&ids);
 }
 
@@ -102,7 +120,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows_come_before_their_answers), cmocka_unit_test(test_the_longest_id_counts),
-        cmocka_unit_test(test_an_id_of_two_answers_names_none), cmocka_unit_test(test_odd_ids), cmocka_unit_test(test_many),
+        cmocka_unit_test(test_an_id_of_two_answers_names_none), cmocka_unit_test(test_odd_ids),
+        cmocka_unit_test(test_rows_of_another_time), cmocka_unit_test(test_many),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
