@@ -101,14 +101,14 @@ static int store_tensor(struct td_tap_client *c, const struct tap_tensor *from, 
 
 /* Store the output, or keep a digest of it, where that is asked for and enough. */
 static int store_output(struct td_tap_client *c, const struct client_op *op, const struct client_weight_set *set,
-                        const char *layer, struct td_tensor_rec *to)
+                        struct td_tensor_rec *to)
 {
     const struct tap_op *rec = op->rec;
     const struct tap_tensor *from = &op->tensor[rec->n_w + rec->n_in];
     struct td_hash digest;
 
     if ((set && set->layout_unknown) ||
-        !client_outputs_repeat(&c->outputs, op, set ? set->t : NULL, set ? set->n : 0, layer, &digest))
+        !client_outputs_repeat(&c->outputs, op, set ? set->t : NULL, set ? set->n : 0, &digest))
         return store_tensor(c, from, op->data[rec->n_in], to);
     client_tensor_rec(to, from);
     to->blob = digest;
@@ -123,7 +123,7 @@ static int store_tensors(struct td_tap_client *c, const struct client_op *op,
                          const struct client_weight_set *set, struct td_op *out)
 {
     const struct tap_op *rec = op->rec;
-    int i, rc = store_output(c, op, set, out->layer, &out->out);
+    int i, rc = store_output(c, op, set, &out->out);
 
     for (i = 0; i < rec->n_in && !rc; i++)
         rc = store_tensor(c, &op->tensor[rec->n_w + i], op->data[i], &out->in[out->n_in++]);

@@ -132,20 +132,31 @@ static bool key_of(const struct client_op *op, const struct td_tensor_rec *weigh
     return !rc && !td_hash_is_zero(*key);
 }
 
-/* What the judge takes together, and a layer of it. */
-static bool group_of(const struct client_op *op, const char *layer, struct td_hash *key)
+/* From which power of two on M is: 0 for 1, 1 for 2 and 3 ... */
+static int octave_of(int64_t m)
 {
-    const int64_t size[] = {client_op_attr(op, "n", -1), client_op_attr(op, "k", -1), client_op_attr(op, "bits", -1),
-                            client_op_attr(op, "group_size", -1), td_m_class(client_op_attr(op, "m", -1))};
-    struct td_hash_pieces *s = NULL;
-    int rc = add_text(&s, op->rec->kind);
+    int n = 0;
 
-    if (!rc)
-        rc = add_text(&s, layer ? layer : "");
+    for (; m > 1; m /= 2)
+        n++;
+    return n;
+}
+
+/* What the judge takes together, of one set of weights, and of each octave of M: kernels switch at some M. */
+static bool group_of(const struct client_op *op, const struct td_tensor_rec *weights, int n, struct td_hash *key)
+{
+    const int64_t m = client_op_attr(op, "m", -1),
+                  size[] = {client_op_attr(op, "n", -1), client_op_attr(op, "k", -1), client_op_attr(op, "bits", -1),
+                            client_op_attr(op, "group_size", -1), td_m_class(m), octave_of(m)};
+    struct td_hash_pieces *s = NULL;
+    int i, rc = add_text(&s, op->rec->kind);
+
     if (!rc)
         rc = add_text(&s, op->tensor[op->rec->n_w + op->rec->n_in].dtype);
     if (!rc)
         rc = td_hash_pieces_add(&s, size, sizeof size);
+    for (i = 0; i < n && !rc; i++)
+        rc = add_weight(&s, &weights[i]);
     *key = td_hash_pieces_end(&s);
     return !rc && !td_hash_is_zero(*key);
 }
@@ -185,39 +196,70 @@ static struct td_hash output_of(const struct client_op *op)
     return td_hash_bytes(op->data[op->rec->n_in], op->tensor[op->rec->n_w + op->rec->n_in].bytes);
 }
 
+/* Another number for each n, without order: the last step of MurmurHash3 (Appleby, 2011). */
+static uint32_t lot_of(uint32_t n)
+{
+    n = (n ^ n >> 16) * 0x85ebca6bu;
+    n = (n ^ n >> 13) * 0xc2b2ae35u;
+    return n ^ n >> 16;
+}
+
 void client_outputs_rehearse(struct client_outputs *o, const struct client_op *op, const struct td_tensor_rec *weights, int n)
 {
-    struct client_seen *e;
-    struct td_hash key, output;
+    struct client_seen *e, *group;
+    struct td_hash key, group_key, output;
     bool is_new;
 
     o->rehearsed++;
-    if (!may_be_digest(op) || !key_of(op, weights, n, &key))
+    o->chosen = false;
+    if (!may_be_digest(op) || !key_of(op, weights, n, &key) || !group_of(op, weights, n, &group_key))
+        return;
+    group = entry_of(&o->groups, group_key, &is_new);
+    if (group && is_new)
+        group->group = (uint32_t)o->groups.n;
+    e = group ? entry_of(&o->ops, key, &is_new) : NULL;
+    o->full |= !e;
+    if (!e)
         return;
     output = output_of(op);
-    e = entry_of(&o->ops, key, &is_new);
-    o->full |= !e;
-    if (e && is_new)
+    if (is_new) {
         e->output = output;
-    else if (e && !td_hash_eq(e->output, output))
-        e->varies = true;
+        e->group = group->group;
+        e->lot = lot_of((uint32_t)o->ops.n);
+    }
+    e->varies |= !td_hash_eq(e->output, output);
 }
 
-/* Is the output of this op, which repeats, one of those that the judge needs? */
-static bool is_needed(struct client_outputs *o, const struct client_op *op, const char *layer)
+static int by_group(const void *a, const void *b)
 {
-    struct client_seen *group;
-    struct td_hash key;
-    bool is_new;
+    const struct client_seen *x = *(struct client_seen *const *)a, *y = *(struct client_seen *const *)b;
 
-    if (!group_of(op, layer, &key) || !(group = entry_of(&o->groups, key, &is_new)))
-        return true;
-    group->n += group->n < CLIENT_OUTPUTS_WHOLE + 1;
-    return group->n <= CLIENT_OUTPUTS_WHOLE;
+    return x->group != y->group ? (x->group > y->group) - (x->group < y->group) : (x->lot > y->lot) - (x->lot < y->lot);
+}
+
+/* Mark the ops of each group that the judge needs. False: no memory for that. */
+static bool choose(struct client_outputs *o)
+{
+    struct client_seen **all = td_memory_room(o->ops.n * sizeof *all, "outputs that were seen", NULL)
+                                   ? NULL : malloc((o->ops.n + 1) * sizeof *all);
+    size_t i, n = 0, of_group = 0;
+
+    if (!all)
+        return false;
+    for (i = 0; i < o->ops.cap; i++)
+        if (!td_hash_is_zero(o->ops.slot[i].key) && !o->ops.slot[i].varies)
+            all[n++] = &o->ops.slot[i];
+    qsort(all, n, sizeof(struct client_seen *), by_group);
+    for (i = 0; i < n; i++) {
+        of_group = i && all[i]->group == all[i - 1]->group ? of_group + 1 : 0;
+        all[i]->whole = of_group < CLIENT_OUTPUTS_WHOLE;
+    }
+    free(all);
+    return o->chosen = true;
 }
 
 bool client_outputs_repeat(struct client_outputs *o, const struct client_op *op, const struct td_tensor_rec *weights, int n,
-                           const char *layer, struct td_hash *digest)
+                           struct td_hash *digest)
 {
     struct client_seen *e;
     struct td_hash key;
@@ -226,12 +268,7 @@ bool client_outputs_repeat(struct client_outputs *o, const struct client_op *op,
         return false;
     *digest = output_of(op);
     e->varies |= !td_hash_eq(e->output, *digest);
-    if (e->varies)
-        return false;
-    if (!e->n)
-        e->whole = is_needed(o, op, layer);
-    e->n = 1;
-    return !e->whole;
+    return !e->varies && (o->chosen || choose(o)) && !e->whole;
 }
 
 void client_outputs_release(struct client_outputs *o)

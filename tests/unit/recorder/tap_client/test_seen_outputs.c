@@ -50,26 +50,41 @@ static void make(struct made *x, int in, int out)
     x->w.blob = (struct td_hash){1, 2};
 }
 
-static bool repeats(struct client_outputs *o, struct made *x, const char *layer)
+static bool repeats(struct client_outputs *o, struct made *x)
 {
     struct td_hash digest = {0, 0};
-    const bool is = client_outputs_repeat(o, &x->op, &x->w, 1, layer, &digest);
+    const bool is = client_outputs_repeat(o, &x->op, &x->w, 1, &digest);
 
     if (is)
         assert_true(td_hash_eq(digest, td_hash_bytes(x->c, sizeof x->c)));
     return is;
 }
 
-/* Record enough ops of a layer that the judge has its outputs; none of them is a digest. */
-static void fill(struct client_outputs *o, const char *layer)
+enum { FILL = 20 };
+
+/* Rehearse more ops than the judge needs. */
+static void fill(struct client_outputs *o)
 {
     struct made x;
 
-    for (int i = 0; i < CLIENT_OUTPUTS_WHOLE; i++) {
+    for (int i = 0; i < FILL; i++) {
         make(&x, 100 + i, 100 + i);
         client_outputs_rehearse(o, &x.op, &x.w, 1);
-        assert_false(repeats(o, &x, layer));
     }
+}
+
+/* One of those that the judge does not need; returns how many these are. */
+static int find_digest(struct client_outputs *o, struct made *x)
+{
+    int n = 0, at = 0;
+
+    for (int i = 0; i < FILL; i++) {
+        make(x, 100 + i, 100 + i);
+        if (repeats(o, x))
+            n++, at = i;
+    }
+    make(x, 100 + at, 100 + at);
+    return n;
 }
 
 static void test_what_repeats(void **state)
@@ -79,17 +94,16 @@ static void test_what_repeats(void **state)
 
     (void)state;
     make(&x, 1, 2);
-    assert_false(repeats(&o, &x, "layer")); /* nothing was rehearsed */
-    fill(&o, "layer");
-    assert_false(repeats(&o, &x, "layer")); /* it was not seen */
-    client_outputs_rehearse(&o, &x.op, &x.w, 1);
-    assert_true(repeats(&o, &x, "layer"));
-    assert_true(repeats(&o, &x, "layer"));
-    make(&x, 1, 3);                         /* another output: from now on none of this op is enough */
-    assert_false(repeats(&o, &x, "layer"));
-    make(&x, 1, 2);
-    assert_false(repeats(&o, &x, "layer"));
-    assert_int_equal(o.rehearsed, CLIENT_OUTPUTS_WHOLE + 1);
+    assert_false(repeats(&o, &x));          /* nothing was rehearsed */
+    fill(&o);
+    assert_false(repeats(&o, &x));          /* it was not seen */
+    assert_int_equal(find_digest(&o, &x), FILL - CLIENT_OUTPUTS_WHOLE);
+    assert_true(repeats(&o, &x));
+    x.c[0]++;                               /* another output: from now on none of this op is enough */
+    assert_false(repeats(&o, &x));
+    x.c[0]--;
+    assert_false(repeats(&o, &x));
+    assert_int_equal(o.rehearsed, FILL);
     client_outputs_release(&o);
 }
 
@@ -99,14 +113,14 @@ static void test_what_varies_in_the_rehearsal(void **state)
     struct made x;
 
     (void)state;
-    fill(&o, "layer");
-    for (int out = 2; out < 4; out++) {
-        make(&x, 1, out);
-        client_outputs_rehearse(&o, &x.op, &x.w, 1);
-    }
-    assert_false(repeats(&o, &x, "layer"));
-    make(&x, 1, 2);
-    assert_false(repeats(&o, &x, "layer"));
+    fill(&o);
+    assert_true(find_digest(&o, &x) > 0);
+    x.c[0]++;
+    client_outputs_rehearse(&o, &x.op, &x.w, 1);
+    assert_false(repeats(&o, &x));
+    x.c[0]--;
+    assert_false(repeats(&o, &x));
+    assert_int_equal(find_digest(&o, &x), FILL - 1 - CLIENT_OUTPUTS_WHOLE); /* it is none of those that are chosen */
     client_outputs_release(&o);
 }
 
@@ -117,25 +131,24 @@ static void test_what_is_the_same_op(void **state)
     struct made x;
 
     (void)state;
-    fill(&o, "layer");
-    make(&x, 1, 2);
-    client_outputs_rehearse(&o, &x.op, &x.w, 1);
+    fill(&o);
+    assert_true(find_digest(&o, &x) > 0);
     x.w.blob.lo++;
-    assert_false(repeats(&o, &x, "layer"));
+    assert_false(repeats(&o, &x));
     x.w.blob.lo--;
     x.op.attr[1].value++;
-    assert_false(repeats(&o, &x, "layer"));
+    assert_false(repeats(&o, &x));
     x.op.attr[1].value--;
     snprintf(x.rec.symbol, sizeof x.rec.symbol, "other");
-    assert_false(repeats(&o, &x, "layer"));
+    assert_false(repeats(&o, &x));
     snprintf(x.rec.symbol, sizeof x.rec.symbol, "kernel");
     snprintf(x.op.tensor[1].dtype, sizeof x.op.tensor[1].dtype, "BF16");
-    assert_false(repeats(&o, &x, "layer"));
+    assert_false(repeats(&o, &x));
     snprintf(x.op.tensor[1].dtype, sizeof x.op.tensor[1].dtype, "F16");
     x.a[0]++;
-    assert_false(repeats(&o, &x, "layer"));
+    assert_false(repeats(&o, &x));
     x.a[0]--;
-    assert_true(repeats(&o, &x, "layer"));
+    assert_true(repeats(&o, &x));
     client_outputs_release(&o);
 }
 
@@ -145,18 +158,38 @@ static void test_the_judge_needs_some(void **state)
     struct made x;
 
     (void)state;
-    fill(&o, "layer 1");
+    fill(&o);
     make(&x, 1, 2);
+    x.w.blob.lo++;                          /* another layer's weights */
     client_outputs_rehearse(&o, &x.op, &x.w, 1);
-    assert_true(repeats(&o, &x, "layer 1"));
-    make(&x, 2, 2);
-    client_outputs_rehearse(&o, &x.op, &x.w, 1);
-    assert_false(repeats(&o, &x, "layer 2")); /* the first of its layer */
-    assert_false(repeats(&o, &x, "layer 2")); /* the same again is none more */
+    assert_false(repeats(&o, &x));
+    assert_false(repeats(&o, &x));          /* the same again is none more */
     make(&x, 3, 2);
-    x.op.attr[0].value = 9;                   /* another class of M */
+    x.op.attr[0].value = 4;                 /* another octave of M, of the same class */
     client_outputs_rehearse(&o, &x.op, &x.w, 1);
-    assert_false(repeats(&o, &x, "layer 1"));
+    assert_false(repeats(&o, &x));
+    client_outputs_release(&o);
+}
+
+/* They come from all that was rehearsed, not from its beginning alone. */
+static void test_the_judge_gets_late_ones(void **state)
+{
+    enum { ALL = 100 };
+    struct client_outputs o = {0};
+    struct made x;
+    int whole[2] = {0, 0};
+
+    (void)state;
+    for (int i = 0; i < ALL; i++) {
+        make(&x, i, i);
+        client_outputs_rehearse(&o, &x.op, &x.w, 1);
+    }
+    for (int i = 0; i < ALL; i++) {
+        make(&x, i, i);
+        whole[i >= ALL / 2] += !repeats(&o, &x);
+    }
+    assert_int_equal(whole[0] + whole[1], CLIENT_OUTPUTS_WHOLE);
+    assert_true(whole[0] > 0 && whole[1] > 0);
     client_outputs_release(&o);
 }
 
@@ -166,7 +199,7 @@ static void test_what_is_never_a_digest(void **state)
     struct made x;
 
     (void)state;
-    fill(&o, NULL);
+    fill(&o);
     for (int i = 0; i < 5; i++) {
         make(&x, 1, 2);
         if (i == 0)
@@ -180,7 +213,7 @@ static void test_what_is_never_a_digest(void **state)
         else
             x.w.blob = (struct td_hash){0, 0}; /* a weight that nobody knows */
         client_outputs_rehearse(&o, &x.op, &x.w, 1);
-        if (repeats(&o, &x, NULL))
+        if (repeats(&o, &x))
             fail_msg("op %d", i);
     }
     client_outputs_release(&o);
@@ -200,7 +233,7 @@ static void test_many(void **state)
     }
     for (uint16_t i = 0; i < 5000; i++) {
         x.a[0] = i;
-        digests += repeats(&o, &x, "layer");
+        digests += repeats(&o, &x);
     }
     assert_int_equal(digests, 5000 - CLIENT_OUTPUTS_WHOLE);
     assert_false(o.full);
@@ -212,6 +245,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_repeats),         cmocka_unit_test(test_what_varies_in_the_rehearsal),
         cmocka_unit_test(test_what_is_the_same_op),  cmocka_unit_test(test_the_judge_needs_some),
+        cmocka_unit_test(test_the_judge_gets_late_ones),
         cmocka_unit_test(test_what_is_never_a_digest), cmocka_unit_test(test_many),
     };
 
