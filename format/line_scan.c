@@ -29,8 +29,11 @@ static const char *scan_digits(const char *p, int64_t *out)
 
     while (is_digit(*p))
         v = v * 10 + (uint64_t)(*p++ - '0');
-    *out = minus ? -(int64_t)v : (int64_t)v;
-    return p == from || p - from > INT_DIGITS || *p == '.' || (*p | 0x20) == 'e' ? NULL : p;
+    *out = 0;
+    if (p == from || p - from > INT_DIGITS || *p == '.' || (*p | 0x20) == 'e')
+        return NULL;
+    *out = minus ? -(int64_t)v : (int64_t)v; /* of so few digits: it fits */
+    return p;
 }
 
 const char *td_scan_i64(const char *p, int64_t *out)

@@ -243,7 +243,7 @@ static bool goes_on(struct sender *s, size_t i, const struct td_plan_item *first
 /* Nobody was there for twice as many requests of a loop as are in flight. */
 static bool loop_is_lost(const struct sender *s, const struct td_plan_item *first)
 {
-    return first->loop && (s->stats->server_gone || s->unheard >= 2 * first->concurrency);
+    return first->loop && (s->stats->server_gone || s->unheard >= 2 * (int64_t)first->concurrency);
 }
 
 /* Wait for the time of an item, and for room in its loop, or in the client: a request that is held back there is sent late, and
