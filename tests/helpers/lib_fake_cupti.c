@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "kernels/abi/cupti_abi.h"
 #include "tests/helpers/fake_cuda/fake_cuda.h"
@@ -26,6 +27,8 @@ int cuptiUnsubscribe(void *subscriber);
 void fake_cupti_occupy(const char *name);
 int fake_cupti_subscribed(void);
 int fake_cupti_is_timing(void);
+void fake_cupti_in_flight(int ms);
+int fake_cupti_left_behind(void);
 void fake_cupti_version(uint32_t version);
 void fake_cupti_note(const char *symbol, uint64_t start, uint64_t end);
 #define DECLARE(name, member, args) int name args;
@@ -132,6 +135,8 @@ static struct {
     uint8_t *buffer;
     size_t bytes, used, lost;
     uint64_t now;
+    struct timespec runs_until;        /* what was launched last is in flight until then */
+    int left_behind;                   /* forced flushes while something was */
     uint32_t version;
 } times = {.lock = PTHREAD_MUTEX_INITIALIZER, .now = 1000};
 
@@ -177,6 +182,28 @@ static void on_ran(const char *symbol)
         note(symbol, times.now, times.now + 1000);
     times.now += 2000;
     pthread_mutex_unlock(&times.lock);
+}
+
+/* What was launched by now runs for so long. */
+void fake_cupti_in_flight(int ms)
+{
+    clock_gettime(CLOCK_MONOTONIC, &times.runs_until);
+    times.runs_until.tv_nsec += ms * 1000000L;
+    times.runs_until.tv_sec += times.runs_until.tv_nsec / 1000000000;
+    times.runs_until.tv_nsec %= 1000000000;
+}
+
+int fake_cupti_left_behind(void)
+{
+    return times.left_behind;
+}
+
+static bool is_in_flight(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec < times.runs_until.tv_sec || (t.tv_sec == times.runs_until.tv_sec && t.tv_nsec < times.runs_until.tv_nsec);
 }
 
 void fake_cupti_version(uint32_t version)
@@ -229,8 +256,8 @@ int cuptiActivityDisable(int kind)
 
 int cuptiActivityFlushAll(uint32_t how)
 {
-    (void)how;
     pthread_mutex_lock(&times.lock);
+    times.left_behind += how == TD_CUPTI_FLUSH_FORCED && is_in_flight();
     give_back();
     pthread_mutex_unlock(&times.lock);
     return TD_CUPTI_SUCCESS;

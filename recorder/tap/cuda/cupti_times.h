@@ -19,7 +19,8 @@
 /* Open the window; tap_cuda_load() has succeeded. NULL, or why not: a sentence. */
 const char *tap_cupti_times_open(void);
 bool tap_cupti_times_is_open(void);
-/* Close it, and add what it holds to t (NULL: drop it). Nothing if it is not open. */
+/* Close it, wait until what was launched has run, and add what it holds to t (NULL: drop it).
+ * Nothing if it is not open. */
 void tap_cupti_times_close(struct tap_gpu_times *t);
 void tap_cupti_times_forget(void);    /* in the child of a fork */
 

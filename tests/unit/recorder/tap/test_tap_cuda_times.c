@@ -11,7 +11,8 @@
 
 static void (*note)(const char *symbol, uint64_t start, uint64_t end);
 static void (*set_version)(uint32_t version);
-static int (*is_timing)(void);
+static int (*is_timing)(void), (*left_behind)(void);
+static void (*in_flight)(int ms);
 
 static int setup_times(void **state)
 {
@@ -20,7 +21,9 @@ static int setup_times(void **state)
     *(void **)&note = dlsym(RTLD_DEFAULT, "fake_cupti_note");
     *(void **)&set_version = dlsym(RTLD_DEFAULT, "fake_cupti_version");
     *(void **)&is_timing = dlsym(RTLD_DEFAULT, "fake_cupti_is_timing");
-    return !note || !set_version || !is_timing;
+    *(void **)&in_flight = dlsym(RTLD_DEFAULT, "fake_cupti_in_flight");
+    *(void **)&left_behind = dlsym(RTLD_DEFAULT, "fake_cupti_left_behind");
+    return !note || !set_version || !is_timing || !in_flight || !left_behind;
 }
 
 /* ---- what a recorder asks -------------------------------------------------------------------------------------------- */
@@ -82,6 +85,19 @@ static void refuses(const char *why)
     assert_non_null(said);
     assert_non_null(strstr(said, why));
     assert_false(is_timing());
+}
+
+/* ---- memory ---------------------------------------------------------------------------------------------------------- */
+
+/* CUPTI keeps memory for each graph that still runs when its records are asked for by force. */
+static void what_was_launched_runs_to_its_end_first(void **state)
+{
+    (void)state;
+    begin();
+    note("a", 10, 25);
+    in_flight(50);
+    assert_int_equal(end().launches, 1);
+    assert_int_equal(left_behind(), 0);
 }
 
 /* ---- sums ------------------------------------------------------------------------------------------------------------ */
@@ -410,6 +426,7 @@ static void windows_while_a_server_launches(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_launched_runs_to_its_end_first),
         cmocka_unit_test(times_are_sums_by_name),
         cmocka_unit_test(long_names_are_told_apart),
         cmocka_unit_test(a_full_table_has_a_rest),
