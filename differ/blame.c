@@ -19,11 +19,13 @@ static const struct { const char *name, *attr; } FEATURES[N_FEATURES] = {
     [F_N] = {"N", "n"},
     [F_ZERO] = {"zero_offset", "zero_offset"},
     [F_PART] = {"layer", NULL}, /* the last part of its name */
+    [F_NUMBER] = {"layer", NULL}, /* the first number in its name */
     [F_LAYER] = {"layer", NULL},
     [F_WEIGHTS] = {"W", NULL},
     [F_BLOCKS] = {"K/32", NULL},
 };
 #define MAX_ROWS 20000
+#define MAX_LAYER_DIGITS 6
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
@@ -59,6 +61,25 @@ static const char *last_name(const char *layer)
     return dot ? dot + 1 : layer;
 }
 
+/* The number of the decoder layer: of "model.layers.2.mlp.down_proj", "blk.2.ffn_up.weight" and
+ * "Qcur-2". Only a part of the name that is a number as a whole is one, and the first, for experts
+ * have numbers too. -1: the name has none. */
+static int64_t layer_number(const char *layer)
+{
+    const char *p = layer;
+
+    while (p && *p) {
+        const size_t digits = strspn(p, "0123456789");
+
+        if (digits && digits <= MAX_LAYER_DIGITS && (p == layer || strchr(".-", p[-1])) &&
+            (!p[digits] || p[digits] == '.'))
+            return strtoll(p, NULL, 10);
+        p += strcspn(p, ".-");
+        p += *p != '\0';
+    }
+    return -1;
+}
+
 /* Q4_0, Q5_1 ...: ggml's K-quants have blocks of 256, other dtypes none. */
 static bool has_blocks_of_32(const char *weights)
 {
@@ -78,6 +99,7 @@ static void fill_row(struct names *names, const struct td_judged_op *op, struct 
     row->value[F_BLOCKS] = has_blocks_of_32(op->weights) ? row->value[F_K] / 32 : 0;
     row->value[F_KIND] = number_of_name(names, op->kind);
     row->value[F_PART] = number_of_name(names, last_name(op->layer));
+    row->value[F_NUMBER] = layer_number(op->layer);
     row->value[F_LAYER] = number_of_name(names, op->layer);
 }
 

@@ -2,11 +2,11 @@
  * best wins.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A rule is one or two terms over: kernel, M, bits, group size, act-order, K, N, zero offset,
- * the last part of the layer's name, the layer, the dtype of W, and, for ggml's formats with
- * blocks of 32, the number of blocks in a row: their kernels handle several blocks at a time, so
- * a remainder is what may go wrong. Values and thresholds come from the data, remainders from a
- * short list (tails of tiles). The search is exhaustive: some hundred terms and ten thousand
+ * A rule is one or two terms over: kernel, M, bits, group size, act-order, K, N, zero offset, the
+ * last part of the layer's name, the layer's number, the layer, the dtype of W, and, for ggml's
+ * formats with blocks of 32, the number of blocks in a row: their kernels handle several blocks at
+ * a time, so a remainder is what may go wrong. Values and thresholds come from the data, remainders
+ * from a short list (tails of tiles). The search is exhaustive: some hundred terms and ten thousand
  * pairs, over ops merged into rows. */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@
  * plainer than "K = 576", and "K/32 % 8 != 0" is not. */
 static const int RANKS[N_FEATURES] = {
     [F_KIND] = 0, [F_M] = 2, [F_BITS] = 4, [F_GROUP] = 6, [F_ACT] = 8, [F_K] = 10, [F_N] = 12,
-    [F_ZERO] = 14, [F_PART] = 16, [F_LAYER] = 48, [F_WEIGHTS] = 1, [F_BLOCKS] = -3};
+    [F_ZERO] = 14, [F_PART] = 16, [F_NUMBER] = 30, [F_LAYER] = 48, [F_WEIGHTS] = 1, [F_BLOCKS] = -3};
 static const int64_t TILES[] = {2, 4, 8, 16, 32, 64, 128, 256, 512}, BLOCK_MULTIPLES[] = {2, 4, 8};
 #define MAX_REST_TILE 128
 
@@ -39,7 +39,7 @@ static bool term_holds(const struct td_term *t, const struct td_blame_row *r)
     case TD_IS_NOT:
         return v != t->value;
     case TD_AT_MOST:
-        return v <= t->value;
+        return v <= t->value && !(t->feature == F_NUMBER && v < 0); /* a name without a number */
     case TD_MORE_THAN:
         return v > t->value;
     case TD_MULTIPLE_OF:
@@ -71,7 +71,7 @@ static int by_i64(const void *a, const void *b)
 }
 
 /* The smallest `max` values of a feature; returns how many it writes. *more: how many others there
- * are. */
+ * are. Names without a number have no value. */
 static size_t distinct_values(const struct td_blame_row *rows, size_t n, int f, int64_t *out,
                               size_t max, size_t *more)
 {
@@ -82,7 +82,8 @@ static size_t distinct_values(const struct td_blame_row *rows, size_t n, int f, 
     if (!v)
         return 0;
     for (i = 0; i < n; i++)
-        v[k++] = rows[i].value[f];
+        if (f != F_NUMBER || rows[i].value[f] >= 0)
+            v[k++] = rows[i].value[f];
     qsort(v, k, sizeof *v, by_i64);
     for (i = 0; i < k; i++)
         if (i && v[i] == v[i - 1])
@@ -165,10 +166,10 @@ static void make_terms(const struct td_blame_row *rows, size_t n, int n_features
         }
         if (is_size(f)) /* first: they are few, and values many */
             add_remainders(terms, f, rows, n);
-        terms->untried += more * (td_blame_is_name(f) ? 2 : 4); /* the relations below */
+        terms->untried += more * (td_blame_is_name(f) ? 2 : f == F_NUMBER ? 3 : 4); /* the relations below */
         for (i = 0; i < u; i++) {
             add_term(terms, f, TD_IS, v[i]);
-            if (u > 2)
+            if (u > 2 && f != F_NUMBER) /* nothing goes wrong in all layers but the third */
                 add_term(terms, f, TD_IS_NOT, v[i]);
         }
         for (i = 1; !td_blame_is_name(f) && u > 2 && i + 2 < u + 1; i++) {

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-enum { F_KIND, F_M, F_BITS, F_GROUP, F_ACT, F_K, F_N, F_ZERO, F_PART, F_LAYER, F_WEIGHTS, F_BLOCKS,
+enum { F_KIND, F_M, F_BITS, F_GROUP, F_ACT, F_K, F_N, F_ZERO, F_PART, F_NUMBER, F_LAYER, F_WEIGHTS, F_BLOCKS,
        N_FEATURES };
 
 /* Is its value the number of a name? */

@@ -391,6 +391,59 @@ static void test_many_names(void **state)
     td_judged_ops_release(&set);
 }
 
+/* Four layers of four products each, and a head that has no number. */
+static const char *blame_layers(const char *format, bool (*bad)(int layer, int part))
+{
+    static char names[17][64], text[200];
+    static const char *const PARTS[] = {"q_proj", "o_proj", "up_proj", "down_proj"};
+    struct td_judged_ops set = {.op = calloc(17 * 4, sizeof *set.op)};
+    struct td_blame b;
+    int i;
+
+    assert_non_null(set.op);
+    for (i = 0; i < 17 * 4; i++) {
+        const int layer = i < 64 ? i / 16 : -1, part = i / 4 % 4;
+        struct td_judged_op *x = &set.op[set.n++];
+
+        if (layer < 0)
+            snprintf(names[16], 64, "lm_head");
+        else
+            snprintf(names[i / 4], 64, format, layer, PARTS[part]);
+        x->op = x->step = i;
+        x->kind = "gptq_gemm";
+        x->layer = names[i / 4];
+        x->status = TD_OP_OK;
+        set_attr(x, "m", 1 + i % 4);
+        x->result = bad(layer, part) ? TD_RESULT_WORSE : TD_RESULT_OK;
+    }
+    assert_true(td_blame_ops(&set, &b));
+    strcpy(text, b.text);
+    td_judged_ops_release(&set);
+    return text;
+}
+
+static bool third_layer(int layer, int part) { (void)part; return layer == 2; }
+static bool third_but_one(int layer, int part) { return layer == 2 && part; }
+static bool first_layers(int layer, int part) { (void)part; return layer == 0 || layer == 1; }
+static bool last_layers(int layer, int part) { (void)part; return layer >= 1; }
+static bool head_alone(int layer, int part) { (void)part; return layer < 0; }
+
+static void test_numbers_of_layers(void **state)
+{
+    (void)state;
+    assert_string_equal(blame_layers("model.layers.%d.mlp.%s", third_layer), "layer = 2");
+    assert_string_equal(blame_layers("blk.%d.%s.weight", third_layer), "layer = 2");
+    assert_string_equal(blame_layers("model.layers.%d.experts.7.%s", third_layer), "layer = 2");
+    assert_string_equal(blame_layers("%2$s-%1$d", third_layer), "layer = 2");
+    assert_string_equal(blame_layers("%d.%s", third_layer), "layer = 2");
+    assert_string_equal(blame_layers("model.layers.%d.mlp.%s", third_but_one), "layer != q_proj and layer = 2");
+    assert_string_equal(blame_layers("model.layers.%d.mlp.%s", first_layers), "layer <= 1");
+    assert_string_equal(blame_layers("model.layers.%d.mlp.%s", last_layers), "layer >= 1");
+    assert_string_equal(blame_layers("model.layers.%d.mlp.%s", head_alone), "layer = lm_head");
+    assert_string_equal(blame_layers("model.layer%d.mlp.%s", third_layer), "every op"); /* no part of it is a number */
+    assert_string_equal(blame_layers("model.layers.%dx.mlp.%s", third_layer), "every op");
+}
+
 /* Terms beyond those that are tried are counted, whichever limit they pass. */
 static void test_untried_terms(void **state)
 {
@@ -490,7 +543,7 @@ int main(void)
         cmocka_unit_test(test_nothing_and_everything),
         cmocka_unit_test(test_first_in_order_of_execution),
         cmocka_unit_test(test_blocks_of_ggml),
-        cmocka_unit_test(test_many_names), cmocka_unit_test(test_shapes_name_the_weights),
+        cmocka_unit_test(test_many_names), cmocka_unit_test(test_numbers_of_layers), cmocka_unit_test(test_shapes_name_the_weights),
         cmocka_unit_test(test_untried_terms),
         cmocka_unit_test(ops_that_nobody_knows_are_left_out),
         cmocka_unit_test(test_no_clean_rule),
