@@ -13,13 +13,15 @@
 #include "replayer/ref_cache.h"
 #include "replayer/reference_choice.h"
 
-#define TD_OP_BATCHES 6
+#define TD_OP_BATCHES 8
 
 /* Ops that are in the same stage. */
 struct td_op_batch {
     struct td_op_item *item; int n;      /* loaded, or with the reason why not; item NULL before the first use */
     int ran;                             /* of these, begun: the rest is released as if it had not been read */
     size_t bytes;                        /* its tensors, and outputs to come */
+    int told;                            /* ops of it that count as judged in what progress shows */
+    int64_t judged_ns;                   /* how long judging took */
 };
 
 /* An op that is put aside until it is alone: its record, and what the list says of it. */

@@ -9,35 +9,46 @@
 #include "replayer/op_rewrite.h"
 #include "replayer/replay_times.h"
 
-static void on_judged(void *ctx, int n)
+void td_op_batch_expect(struct td_op_batches *b, const struct td_op_batch *of)
 {
-    struct td_op_batches *b = ctx;
-
-    atomic_store(&b->run->judged, b->run->stats->replayed + n);
-}
-
-int td_op_batch_judge(struct td_op_batches *b, struct td_op_batch *of, int64_t *took_ns, struct td_error *err)
-{
-    const int64_t began_ns = td_clock_mono_ns();
     double products = 0;
-    int64_t at;
-    int i, rc;
 
-    for (i = 0; i < of->ran; i++)
+    for (int i = 0; i < of->ran; i++)
         products += (double)td_op_attr(&of->item[i].call, "m", 0) * (double)td_op_attr(&of->item[i].call, "n", 0) *
                     (double)td_op_attr(&of->item[i].call, "k", 0);
     td_reference_makers_expect(b->makers, products);
-    rc = td_op_judge_batch(of->item, of->ran, b->makers, b->cache, b->threads, on_judged, b, err);
+}
+
+struct judging { struct td_op_run *run; struct td_op_batch *of; };
+
+static void on_judged(void *ctx, int n)
+{
+    struct judging *x = ctx;
+
+    atomic_fetch_add(&x->run->judged, n - x->of->told);
+    x->of->told = n;
+}
+
+int td_op_batch_judge(struct td_op_batches *b, struct td_op_batch *of, int threads, struct td_error *err)
+{
+    struct judging x = {b->run, of};
+    const int64_t began_ns = td_clock_mono_ns();
+    const int rc = td_op_judge_batch(of->item, of->ran, b->makers, b->cache, threads, on_judged, &x, err);
+
     if (b->run->has_baseline && b->run->opt->op_timing)
         td_reference_makers_settle(b->makers);
-    at = td_clock_mono_ns();
-    for (i = 0; i < of->ran; i++)
+    of->judged_ns = td_clock_mono_ns() - began_ns;
+    return rc;
+}
+
+static void add_variety(struct td_op_batches *b, const struct td_op_batch *of)
+{
+    const int64_t began_ns = td_clock_mono_ns();
+
+    for (int i = 0; i < of->ran; i++)
         if (!td_op_item_may_try_again(&of->item[i]))
             td_op_variety_add(b->variety, &of->item[i]);
-    td_replay_spent(TD_TIME_JUDGE_VARIETY, at);
-    *took_ns = td_clock_mono_ns() - began_ns;
-    b->judged_ns += *took_ns;
-    return rc;
+    td_replay_spent(TD_TIME_JUDGE_VARIETY, began_ns);
 }
 
 static void count_status(struct td_op_batches *b, const struct td_op_item *it)
@@ -66,11 +77,12 @@ static int write_op(struct td_op_batches *b, struct td_op_item *it, struct td_er
     return rc;
 }
 
-int td_op_batch_write(struct td_op_batches *b, struct td_op_batch *of, int64_t took_ns, struct td_error *err)
+int td_op_batch_write(struct td_op_batches *b, struct td_op_batch *of, struct td_error *err)
 {
     const int64_t began_ns = td_clock_mono_ns();
     int i, n = 0, rc = TD_OK;
 
+    add_variety(b, of);
     for (i = 0; i < of->ran && !rc; i++) {
         if (td_op_item_may_try_again(&of->item[i]))
             continue;
@@ -78,10 +90,11 @@ int td_op_batch_write(struct td_op_batches *b, struct td_op_batch *of, int64_t t
         n++;
     }
     if (!rc) {
-        td_op_pace_judged(b->pace, b->run, of->item, of->ran, took_ns, td_clock_mono_ns() - began_ns);
+        td_op_pace_judged(b->pace, b->run, of->item, of->ran, of->judged_ns, td_clock_mono_ns() - began_ns);
         b->run->stats->replayed += n;
-        atomic_store(&b->run->judged, b->run->stats->replayed);
+        atomic_fetch_add(&b->run->judged, n - of->told);
     }
+    b->judged_ns += of->judged_ns;
     b->wrote_ns += td_clock_mono_ns() - began_ns;
     return rc;
 }

@@ -5,11 +5,13 @@
 
 #include "replayer/op_batch.h"
 
-/* Judge what ran. *took_ns: how long that took. */
-int td_op_batch_judge(struct td_op_batches *b, struct td_op_batch *of, int64_t *took_ns, struct td_error *err);
+/* What ran is to be judged next: whoever computes references may prepare. */
+void td_op_batch_expect(struct td_op_batches *b, const struct td_op_batch *of);
+/* Judge what ran. Several batches at once may be judged.
+ *   threads : that take part, the caller's included */
+int td_op_batch_judge(struct td_op_batches *b, struct td_op_batch *of, int threads, struct td_error *err);
 
-/* Write what ran, but for what lacked memory: that is tried again.
- *   took_ns : the judging */
-int td_op_batch_write(struct td_op_batches *b, struct td_op_batch *of, int64_t took_ns, struct td_error *err);
+/* Write what ran and was judged, but for what lacked memory: that is tried again. */
+int td_op_batch_write(struct td_op_batches *b, struct td_op_batch *of, struct td_error *err);
 
 #endif

@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "replayer/op_batches.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include "replayer/op_judge.h"
 
 #define MOST_ASIDE (TD_OP_BATCH_OPS + TD_OP_BATCHES * (TD_OP_BATCH_BESIDE_OPS + 1)) /* all there are; nothing is read as long as an op waits */
+#define JUDGES 2 /* batches that are judged at once: while one waits for its last work, the other has some */
 #define BESIDE_MEMORY ((int64_t)4 << 30) /* with less, one stage works at a time: judging takes memory of its own */
 
 /* Is nothing more begun? The main thread asks, and then the reader knows it too. */
@@ -90,6 +92,7 @@ static int run_batch(struct td_op_batches *b, struct td_op_batch *of, struct td_
         atomic_fetch_add(&b->run->ran, 1);
     }
     b->ran_ns += td_clock_mono_ns() - began_ns;
+    td_op_batch_expect(b, of);
     return rc > 0 ? TD_EIO : rc;
 }
 
@@ -110,20 +113,20 @@ static void empty_batch(struct td_op_batches *b, struct td_op_batch *of)
             atomic_fetch_sub(&b->run->ran, 1);
         }
     release_items(b, of, 0);
-    of->ran = 0;
+    of->ran = of->told = 0;
     of->bytes = 0;
 }
 
 /* ---- one stage at a time ------------------------------------------------------------------------------------------- */
 
 /* Judging beside the main thread, which shows the progress. */
-struct judging { struct td_op_batches *b; struct td_op_batch *of; int64_t took_ns; int rc; struct td_error err; };
+struct judging { struct td_op_batches *b; struct td_op_batch *of; int rc; struct td_error err; };
 
 static void judge_beside(void *arg)
 {
     struct judging *x = arg;
 
-    x->rc = td_op_batch_judge(x->b, x->of, &x->took_ns, &x->err);
+    x->rc = td_op_batch_judge(x->b, x->of, x->b->threads, &x->err);
 }
 
 /* A batch through all stages. *more: it was not empty. */
@@ -142,7 +145,7 @@ static int replay_alone(struct td_op_batches *b, bool *more, struct td_error *er
         snprintf(b->run->now, sizeof b->run->now, "judging against the reference");
         td_beside_start(&thread, judge_beside, &x);
         td_beside_wait(&thread, show_progress, b);
-        rc = x.rc ? td_fail(err, x.rc, "%s", x.err.msg) : td_op_batch_write(b, x.of, x.took_ns, err);
+        rc = x.rc ? td_fail(err, x.rc, "%s", x.err.msg) : td_op_batch_write(b, x.of, err);
     }
     empty_batch(b, x.of);
     *more |= b->n_aside > 0;
@@ -162,13 +165,16 @@ static bool may_overlap(const struct td_op_batches *b)
     return !b->pace->measures && !b->no_threads && td_op_batches_overlap(b);
 }
 
-/* The stages, each in its thread, and what is between them. */
+/* The stages, each in its thread or threads, and what is between them. */
 struct stages {
     struct td_op_batches *b;
-    struct td_handover empty, read, ran; /* batches: for the reader, for the main thread, for who judges */
+    struct td_handover empty, read, ran; /* batches: for the reader, for the main thread, for those who judge */
     atomic_bool failed;                  /* to judge or to write */
     int read_rc, judge_rc;
     struct td_error read_err, judge_err;
+    pthread_mutex_t taking, writing;     /* who takes a batch to judge it; who writes one: guards what follows */
+    pthread_cond_t wrote;
+    int64_t n_taken, n_written;          /* batches: they are written in the order in which they are taken */
 };
 
 /* Read batches, until the window is at its end, or an op must be alone. A batch that could not be read is the last. */
@@ -200,20 +206,47 @@ static void read_beside(void *arg)
     td_handover_close(&s->read);
 }
 
-/* Judge and write what ran. */
+/* The batch that ran next, and its number. NULL: there is none, and none will come. */
+static struct td_op_batch *take_ran(struct stages *s, int64_t *number)
+{
+    struct td_op_batch *of;
+
+    pthread_mutex_lock(&s->taking);
+    of = td_handover_take(&s->ran, NULL, NULL);
+    *number = s->n_taken++;
+    pthread_mutex_unlock(&s->taking);
+    return of;
+}
+
+/* Write a batch that was judged with that result, once all before it are written. After an error nothing is. */
+static void write_in_turn(struct stages *s, struct td_op_batch *of, int64_t number, int judged, const struct td_error *why)
+{
+    pthread_mutex_lock(&s->writing);
+    while (s->n_written != number)
+        pthread_cond_wait(&s->wrote, &s->writing);
+    if (!s->judge_rc && judged)
+        s->judge_rc = td_fail(&s->judge_err, judged, "%s", why->msg);
+    if (!s->judge_rc)
+        s->judge_rc = td_op_batch_write(s->b, of, &s->judge_err);
+    if (s->judge_rc)
+        atomic_store(&s->failed, true);
+    s->n_written++;
+    pthread_cond_broadcast(&s->wrote);
+    pthread_mutex_unlock(&s->writing);
+}
+
+/* Judge and write what ran, beside another thread that does so too. */
 static void judge_and_write(void *arg)
 {
     struct stages *s = arg;
     struct td_op_batch *of;
-    int64_t took_ns;
+    int64_t number;
 
-    while ((of = td_handover_take(&s->ran, NULL, NULL))) {
-        if (!s->judge_rc)
-            s->judge_rc = td_op_batch_judge(s->b, of, &took_ns, &s->judge_err);
-        if (!s->judge_rc)
-            s->judge_rc = td_op_batch_write(s->b, of, took_ns, &s->judge_err);
-        if (s->judge_rc)
-            atomic_store(&s->failed, true);
+    while ((of = take_ran(s, &number))) {
+        struct td_error why = {0};
+        const int rc = atomic_load(&s->failed) ? TD_OK : td_op_batch_judge(s->b, of, (s->b->threads + 1) / JUDGES, &why);
+
+        write_in_turn(s, of, number, rc, &why);
         td_handover_put(&s->empty, of);
     }
 }
@@ -236,7 +269,7 @@ static int run_batches(struct stages *s, struct td_error *err)
 static int replay_overlapped(struct td_op_batches *b, struct td_error *err)
 {
     struct stages s = {.b = b};
-    struct td_beside reader = {0}, judge = {0};
+    struct td_beside reader = {0}, judge[JUDGES] = {0};
     struct td_error ran = {0};
     int i, rc = make_room(b, TD_OP_BATCHES, err);
 
@@ -246,9 +279,15 @@ static int replay_overlapped(struct td_op_batches *b, struct td_error *err)
     td_handover_init(&s.empty);
     td_handover_init(&s.read);
     td_handover_init(&s.ran);
+    pthread_mutex_init(&s.taking, NULL);
+    pthread_mutex_init(&s.writing, NULL);
+    pthread_cond_init(&s.wrote, NULL);
     for (i = 0; i < TD_OP_BATCHES; i++)
         td_handover_put(&s.empty, &b->batch[i]);
-    b->no_threads = !td_beside_try(&judge, judge_and_write, &s) || !td_beside_try(&reader, read_beside, &s);
+    b->no_threads = !td_beside_try(&judge[0], judge_and_write, &s) || !td_beside_try(&reader, read_beside, &s);
+    for (i = 1; i < JUDGES && !b->no_threads; i++)
+        if (!td_beside_try(&judge[i], judge_and_write, &s))
+            break; /* the others judge all */
     if (!b->no_threads) {
         rc = run_batches(&s, &ran);
         if (rc || atomic_load(&s.failed))
@@ -257,11 +296,15 @@ static int replay_overlapped(struct td_op_batches *b, struct td_error *err)
     td_handover_close(&s.empty);
     td_handover_close(&s.ran);
     snprintf(b->run->now, sizeof b->run->now, "judging against the reference");
-    td_beside_wait(&judge, show_progress, b);
+    for (i = 0; i < JUDGES; i++)
+        td_beside_wait(&judge[i], show_progress, b);
     td_beside_wait(&reader, NULL, NULL);
     td_handover_release(&s.empty);
     td_handover_release(&s.read);
     td_handover_release(&s.ran);
+    pthread_mutex_destroy(&s.taking);
+    pthread_mutex_destroy(&s.writing);
+    pthread_cond_destroy(&s.wrote);
     for (i = 0; i < TD_OP_BATCHES; i++)
         empty_batch(b, &b->batch[i]);
     if (s.judge_rc)

@@ -1,14 +1,15 @@
 /* op_batches.h - how ops go through a replay: read, run, judged, written, in batches.
  * SPDX-License-Identifier: Apache-2.0
  *
- *      reader            main thread            judge
- *     reads a batch --->  runs it on  --->  judges it, writes it,
+ *      reader            main thread            two judges
+ *     reads a batch --->  runs it on  --->  one of them judges it, writes it in its turn,
  *                         the builds        and gives it back to be filled again
  *
  * There are TD_OP_BATCHES, each in one stage at a time, and no stage waits for another one as long as it has a batch. The
- * reader alone touches the window, the loader and what is put aside; the main thread the builds; the judge, who has up to
- * 15 threads more, references, writer and counts. So there are no locks but those of the queues between them, and each op
- * has the result, and its place in the file, that it has where one stage works at a time. That is so while builds are
+ * reader alone touches the window, the loader and what is put aside; the main thread the builds; the judges, with up to
+ * 16 threads together, references; the one whose turn it is, writer and counts. So there are no locks but those of the queues
+ * between them and of that turn, and each op has the result, and its place in the file, that it has where one stage works at a
+ * time. The works of a batch end one after the other, so a single judge's threads would wait for the last one of each batch. That is so while builds are
  * timed, while there is no plan yet, with one CPU, with less than 4 GiB of --max-memory or 8 GiB of address space, and for
  * an op of more than a third of what all batches may hold.
  *

@@ -34,7 +34,7 @@ struct before { enum td_op_status status; char reason[480]; bool again; };
 
 struct batch {
     struct td_op_item *items; int n;
-    struct before *before;         /* [n]; NULL: there is no GPU, and nothing will be judged again */
+    struct before *before;         /* [n]: what a GPU judged may have to be judged again, and one may come meanwhile */
     struct td_reference_makers *makers;
     struct work *works; int n_works;
     struct td_ref_cache *cache;
@@ -323,7 +323,7 @@ static void remember(struct batch *b)
 {
     int i;
 
-    for (i = 0; i < b->n && b->before; i++) {
+    for (i = 0; i < b->n; i++) {
         b->before[i].status = b->items[i].status;
         memcpy(b->before[i].reason, b->items[i].reason, sizeof b->before[i].reason);
     }
@@ -369,12 +369,12 @@ int td_op_judge_batch(struct td_op_item *items, int n, struct td_reference_maker
                       .makers = makers,
                       .cache = cache,
                       .works = calloc((size_t)n + 1, sizeof *b.works),
-                      .before = makers->gpu ? calloc((size_t)n + 1, sizeof *b.before) : NULL,
+                      .before = calloc((size_t)n + 1, sizeof *b.before),
                       .tell = tell,
                       .ctx = ctx};
     int i;
 
-    if (!b.works || (makers->gpu && !b.before)) {
+    if (!b.works || !b.before) {
         free(b.works);
         free(b.before);
         return td_fail(err, TD_ENOMEM, "out of memory for a batch of %d ops", n);

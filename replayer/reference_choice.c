@@ -40,10 +40,12 @@ static void start_gpu(struct td_reference_makers *makers)
     const char *folder = code_folder(), *patience = getenv("TD_GPU_PATIENCE");
     const int seconds = patience ? atoi(patience) : 0;
 
+    struct td_reference_gpu *gpu = folder ? td_reference_gpu_start(folder) : NULL;
+
     makers->is_chosen = true;
-    makers->gpu = folder ? td_reference_gpu_start(folder) : NULL;
-    if (makers->gpu && seconds >= 1 && seconds <= MOST_PATIENCE_S)
-        td_reference_gpu_patience(makers->gpu, seconds);
+    if (gpu && seconds >= 1 && seconds <= MOST_PATIENCE_S)
+        td_reference_gpu_patience(gpu, seconds);
+    makers->gpu = gpu; /* last: from now on others ask it */
 }
 
 int td_reference_makers_open(struct td_reference_makers *makers, enum td_reference_choice choice, struct td_error *err)

@@ -15,7 +15,7 @@ enum td_reference_choice {
 
 /* Who computes references, and how many ops each did. All zero: the CPU alone, until expect() says more. */
 struct td_reference_makers {
-    struct td_reference_gpu *gpu;  /* NULL: the CPU alone */
+    struct td_reference_gpu *_Atomic gpu; /* NULL: the CPU alone. One may come while others compute */
     atomic_llong by_gpu, by_cpu;
     double expected;               /* products of A and W so far */
     bool is_chosen;                /* whether there is a GPU to be used is settled */
@@ -27,7 +27,7 @@ int td_reference_choice_parse(const char *text, enum td_reference_choice *out, s
 /* Fill *makers. TD_GPU_PATIENCE of the environment says how many seconds a GPU's driver may take for a job.
  * TD_EINVAL: a GPU is asked for, and there is none. */
 int td_reference_makers_open(struct td_reference_makers *makers, enum td_reference_choice choice, struct td_error *err);
-/* So many products of A and W are to be computed next. Once it is worth it, a GPU is opened beside that. */
+/* So many products of A and W are to be computed next. Once it is worth it, a GPU is opened beside that. One thread. */
 void td_reference_makers_expect(struct td_reference_makers *makers, double products);
 /* Wait for a GPU that is being opened, since nothing may be busy from now on, or since its fate is to be told. */
 void td_reference_makers_settle(struct td_reference_makers *makers);

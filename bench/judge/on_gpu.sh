@@ -21,7 +21,7 @@ du -sh "$BASE/fx"
 for where in ${WHERE:-gpu auto cpu}; do
     rm -rf "$BASE/out"
     echo "== --reference $where"
-    time TD_LOG=replay:2 "$ROOT/bin/replay" "$BASE/fx" -o "$BASE/out" --build "$build" --reference "$where" --cache off 2>&1 | grep -E '^reference|judged in|^replay: .* s,|error|WARN|warn' || true
+    time TD_LOG=replay:2 "$ROOT/bin/replay" "$BASE/fx" -o "$BASE/out" --build "$build" --reference "$where" --cache off 2>&1 | grep -E '^reference|judged in|^replay: |error|WARN|warn' || true
 done
 rm -rf "$BASE/kept"
 echo "== gate --lanes ops"
