@@ -2,27 +2,32 @@
 """power.py - how small a fault is found: planted bugs of growing size through the gate, again and again.
 
 SPDX-License-Identifier: Apache-2.0
-  power.py run [--time 2h] [--state DIR] [--only WORD ...] [--rounds N] [--unchanged N] [--tokens N]
+  power.py run [--time 2h] [--state DIR] [--only WORD ...] [--rounds N] [--unchanged N] [--tokens N] [--jobs N]
   power.py plan [the same]      how many runs there are, and how long they take
   power.py report [--out FILE]  tables of what is known by now
 
 24 bugs (12 places, each as a scale and as a bias) in four sizes, in units of the output format's roundoff; slow-downs; honest
-builds; the unchanged build. Recordings at concurrency 1 and 6. Ops are deterministic: one run a size. Answers and speed are
-ROUNDS runs each, a new server each time. What was found is a line of DIR/results.jsonl; a run that was stopped, by --time, by
-SIGINT or SIGTERM, goes on where it stopped. Beside each verdict stands what other rules would have said (other_rules.py).
+builds; the unchanged build. Recordings at concurrency 1 and 6. Ops are deterministic: one run a size. Speed and answers are
+ROUNDS runs each, a new server each time. They go in this order, so that a part of all runs gives whole tables. Runs that time
+nothing go JOBS at once, those of speed one at a time, with a note of what else the machine did. What was found is a line of
+DIR/results.jsonl; a run that was stopped, by --time, by SIGINT or SIGTERM, goes on where it stopped. Beside each verdict stands
+what other rules would have said (other_rules.py).
 Needs numpy and zstandard for Python (make deps).
 """
 import argparse
 import hashlib
+import itertools
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 
 import other_rules
@@ -37,6 +42,7 @@ SLOW = [0.01, 0.02, 0.05, 0.10]
 CONCURRENCY = [1, 6]
 HONEST = ["honest_nofma", "honest_sumorder", "unordered", "honest_halves", "graded"]
 MARK = b"td-graded-fault\0"
+TIMED_OPS = 200                         # replayed in a run of speed; two of each kernel, shape and class of M are timed
 RUN_S = 600                             # the longest that one program may take
 stopped = []
 
@@ -80,17 +86,16 @@ def graded(path, **fault):
 
 
 def cells(a):
-    """All runs: (kind, bug, strength, concurrency, round), what takes long last, rounds outermost."""
+    """All runs: (kind, bug, strength, concurrency, round). Rounds are outermost, and each has its share of unchanged runs."""
     faults = [(f"{how}_{place}", s) for place in places() for how in ("scale", "bias") for s in STRENGTHS]
     honest = [(name, 0) for name in HONEST]
     all_cells = [("ops", bug, s, c, 0) for c in CONCURRENCY for bug, s in honest + faults]
-    for i in range(max(a.rounds, a.unchanged)):
-        for c in CONCURRENCY:
-            if i < a.rounds:
-                all_cells += [("live", bug, s, c, i) for bug, s in honest[:-1] + faults]
-                all_cells += [("speed", "slow", s, c, i) for s in SLOW]
-            if i * len(CONCURRENCY) < a.unchanged:
-                all_cells += [("live", "graded", 0, c, i), ("speed", "graded", 0, c, i)]
+    rounds, each = max(a.rounds, 1), -(-a.unchanged // len(CONCURRENCY))
+    for kind, some in (("speed", [("slow", s) for s in SLOW]), ("live", honest[:-1] + faults)):
+        for i in range(rounds):
+            for c in CONCURRENCY:
+                all_cells += [(kind, bug, s, c, i) for bug, s in some if i < a.rounds]
+                all_cells += [(kind, "graded", 0, c, j) for j in range(each * i // rounds, each * (i + 1) // rounds)]
     return [c for c in all_cells if not a.only or any(w in key(c) for w in a.only)]
 
 
@@ -141,15 +146,17 @@ class Server:
         self.end()
 
 
-def record(a, c):
-    to = f"{a.state}/recorded-c{c}"
+def record(a, kind, c):
+    """The recording of a kind of runs. The one for speed has no scores: a replay would repeat them, four times a run."""
+    to = f"{a.state}/recorded-{'speed-' if kind == 'speed' else ''}c{c}"
     if os.path.exists(f"{to}/done"):
         return to
     shutil.rmtree(to, ignore_errors=True)
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         at = f"127.0.0.1:{s.getsockname()[1]}"
-    rc, _, err = run([f"{BIN}/record", "-s", at, "-o", to, "--suite", "quick", "-c", str(c), "--repeat", "3", "-n", str(a.tokens), "--gemms", "all", "--run",
+    rc, _, err = run([f"{BIN}/record", "-s", at, "-o", to, "--suite", "quick", "-c", str(c), "--repeat", "3", "-n", str(a.tokens), "--gemms", "all",
+                      "--scores", "off" if kind == "speed" else "on", "--run",
                       "--", f"{BIN}/demo-server", "--model", MODEL, "--served-model-name", "demo", "--port", at.split(":")[1]],
                      env={**os.environ, "LD_LIBRARY_PATH": build(a.state, "graded", 0)})
     if rc:
@@ -162,20 +169,23 @@ def judge(a, cell, kept):
     """One run of the gate. Returns its exit code, text and error."""
     kind, bug, strength, c, _ = cell
     lib, good = build(a.state, bug, strength), build(a.state, "graded", 0)
-    base = [f"{BIN}/gate", record(a, c), "--json", f"{kept}.json", "--keep", kept]
+    base = [f"{BIN}/gate", record(a, kind, c), "--json", f"{kept}.json", "--keep", kept, "--cache", f"{a.state}/references"]
     if kind == "ops":
         return run([*base, "--build", f"{lib}/libtdkernels.so", "--lanes", "ops", "--time", "all"])
     with Server(lib) as new:
-        if kind == "live":
-            return run([*base, "--server", new, "--lanes", "tokens,collapse,scores"])
+        if kind == "live":                  # each round is a new server, so it need not repeat what it answers
+            return run([*base, "--server", new, "--repeat", "1", "--lanes", "tokens,collapse,scores"])
         with Server(good) as old:
-            return run([*base, "--server", new, "--baseline-server", old, "--rounds", "2", "--repeat", "1", "--build", f"{lib}/libtdkernels.so",
-                        "--baseline-build", f"{good}/libtdkernels.so", "--lanes", "speed"])
+            return run([*base, "--server", new, "--baseline-server", old, "--rounds", "2", "--repeat", "1", "--max-ops", str(TIMED_OPS),
+                        "--build", f"{lib}/libtdkernels.so", "--baseline-build", f"{good}/libtdkernels.so", "--lanes", "speed"])
 
 
-def first(out, word):
-    lines = [" ".join(line.split()) for line in out.splitlines() if word in line]
-    return lines[0] if lines else ""
+def where(report):
+    """What the report says of the place: the rule over ops, and the clearest bias or the part of the matrix."""
+    blame, found = report.get("blame") or {}, ((report.get("ops") or {}).get("bias") or {}).get("found") or []
+    rule = blame.get("pattern") if blame.get("good") else None
+    part = min(found, key=lambda f: f["p"])["text"] if found else blame.get("matrix")
+    return [w for w in (rule, part) if w and w != "every op"]
 
 
 def others(a, cell, kept, recorded):
@@ -184,7 +194,7 @@ def others(a, cell, kept, recorded):
     if kind == "ops":
         new = f"{kept}/candidate-0"
         return {"exact": other_rules.ops_differ(new), "torch": other_rules.torch_close(recorded[c], new)}
-    old = f"{kept}/baseline-0" if kind == "speed" else record(a, c)
+    old = f"{kept}/baseline-0" if kind == "speed" else record(a, kind, c)
     x, y = other_rules.answers(old), other_rules.answers(f"{kept}/candidate-0")
     said = {"throughput": other_rules.mean_throughput(x, y)}
     if kind == "live":
@@ -192,16 +202,29 @@ def others(a, cell, kept, recorded):
     return said
 
 
-def one(a, cell, recorded):
-    kept, began = f"{a.state}/kept", time.monotonic()
+def cpu_times():
+    """Seconds of CPU time since the start: of the whole machine, and of our programs that came to their end."""
+    with open("/proc/stat") as f:
+        user, nice, system, _, _, irq, softirq, steal = map(int, f.readline().split()[1:9])
+    ours = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK"), ours.ru_utime + ours.ru_stime
+
+
+def one(a, cell, recorded, worker=0):
+    kept, began = f"{a.state}/kept-{worker}", time.monotonic()
     shutil.rmtree(kept, ignore_errors=True)
+    load, (all_before, ours_before) = os.getloadavg()[0], cpu_times()
     rc, out, err = judge(a, cell, kept)
+    all_after, ours_after = cpu_times()
     row = {"key": key(cell), "kind": cell[0], "bug": cell[1], "strength": cell[2], "concurrency": cell[3], "round": cell[4], "exit": rc,
            "line": out.strip().splitlines()[-1] if out.strip() else err.strip()[-300:]}
+    if cell[0] == "speed":                   # alone, so that what is not ours is another program's
+        row["load"] = round(load, 2)
+        row["others_cores"] = round(max(0, all_after - all_before - (ours_after - ours_before)) / (time.monotonic() - began), 2)
     if rc in (0, 1, 3):
         report = json.load(open(f"{kept}.json"))
         row["lanes"] = {k: v["verdict"] for k, v in report["lanes"].items() if v["asked"]}
-        row["where"] = [w for w in (first(out, "WHICH"), first(out, "worst places"), first(out, "WHY")) if w]
+        row["where"] = where(report)
         row["others"] = others(a, cell, kept, recorded)
     shutil.rmtree(kept, ignore_errors=True)
     row["seconds"] = round(time.monotonic() - began, 2)
@@ -259,40 +282,83 @@ def means(rows):
     return {kind: sum(t) / len(t) for kind, t in took.items()}
 
 
-def left_words(todo, rows):
+def jobs_of(a, kind):
+    return 1 if kind == "speed" else a.jobs
+
+
+def left_words(a, todo, rows):
     mean = means(rows)
     unknown = {c[0] for c in todo} - mean.keys()
-    total = sum(mean.get(c[0], 0) for c in todo)
+    total = sum(mean.get(c[0], 0) / jobs_of(a, c[0]) for c in todo)
     took = [words(total)] * (total > 0) + [f"those of {', '.join(sorted(unknown))} are not timed yet"] * bool(unknown)
     return ", ".join([f"{len(todo)} runs left", *took])
 
 
 def to_do(a, rows):
     done = {r["key"] for r in rows}
-    todo = [c for c in cells(a) if key(c) not in done]
-    kinds = {r["kind"] for r in rows}
-    ahead = [next(c for c in todo if c[0] == k) for k in ("ops", "live", "speed") if k not in kinds and any(c[0] == k for c in todo)]
-    return ahead + [c for c in todo if c not in ahead]  # of each kind one first: from then on it is known how long all take
+    return [c for c in cells(a) if key(c) not in done]
+
+
+class Work:
+    """Runs that are done by several threads: each takes the next one, until none is left or the time is over."""
+
+    def __init__(self, a, rows, todo):
+        self.a, self.rows, self.todo, self.lock, self.recorded = a, rows, todo, threading.Lock(), {}
+        self.until = time.monotonic() + a.time if a.time is not None else None
+        self.failed = []
+
+    def is_over(self, kind):
+        return bool(stopped or self.failed or (self.until and time.monotonic() + means(self.rows).get(kind, 0) > self.until))
+
+    def prepare(self, some):
+        """What several runs share is made before they begin."""
+        kind = some[0][0]
+        for c in sorted({cell[3] for cell in some}):
+            fixture = record(self.a, kind, c)
+            if kind == "ops" and c not in self.recorded:
+                self.recorded[c] = other_rules.Outputs(fixture)
+        for bug, strength in {cell[1:3] for cell in some} | {("graded", 0)}:
+            build(self.a.state, bug, strength)
+
+    def work(self, some, worker):
+        try:
+            while True:
+                with self.lock:
+                    if not some or self.is_over(some[0][0]):
+                        return
+                    cell = some.pop(0)
+                row = one(self.a, cell, self.recorded, worker)
+                with self.lock:
+                    self.rows.append(row)
+                    self.todo.remove(cell)
+                    add_result(self.a.state, row)
+                    print(f"{row['key']}: exit {row['exit']}, {row['seconds']:.1f} s; {left_words(self.a, self.todo, self.rows)}", flush=True)
+        except BaseException as e:
+            self.failed.append(e)
+
+    def run(self):
+        for kind, some in itertools.groupby(list(self.todo), lambda cell: cell[0]):
+            if self.is_over(kind):
+                return
+            some = list(some)
+            self.prepare(some)
+            threads = [threading.Thread(target=self.work, args=(some, i)) for i in range(jobs_of(self.a, kind))]
+            for t in threads:
+                t.start()
+            for t in threads:
+                t.join()
+            if self.failed:
+                raise self.failed[0]
 
 
 def do_run(a):
     open_state(a)
-    rows, recorded = read_results(a.state), {}
-    todo, began = to_do(a, rows), time.monotonic()
-    until = began + a.time if a.time is not None else None
-    print(left_words(todo, rows), flush=True)
-    for i, cell in enumerate(todo):
-        expected = means(rows).get(cell[0], 0)
-        if stopped or (until and time.monotonic() + expected > until):
-            print(f"stopped; {left_words(todo[i:], rows)}; the same command goes on", flush=True)
-            return 3
-        if cell[0] == "ops" and cell[3] not in recorded:
-            recorded[cell[3]] = other_rules.Outputs(record(a, cell[3]))
-        row = one(a, cell, recorded)
-        rows.append(row)
-        add_result(a.state, row)
-        print(f"{row['key']}: exit {row['exit']}, {row['seconds']:.1f} s; {left_words(todo[i + 1:], rows)}", flush=True)
-    if stopped:
+    rows = read_results(a.state)
+    work = Work(a, rows, to_do(a, rows))
+    print(left_words(a, work.todo, rows), flush=True)
+    work.run()
+    if work.todo:
+        print(f"stopped; {left_words(a, work.todo, rows)}; the same command goes on", flush=True)
         return 3
     print("all runs are done", flush=True)
     return 0
@@ -313,7 +379,8 @@ def main():
     p.add_argument("--only", nargs="*", default=[], help="runs whose name holds one of these words: ops/scale_all/, /c, slow")
     p.add_argument("--rounds", type=int, default=10, help="of answers and of speed")
     p.add_argument("--unchanged", type=int, default=200, help="runs of the unchanged build")
-    p.add_argument("--tokens", type=int, default=16, help="of each answer")
+    p.add_argument("--tokens", type=int, default=8, help="of each answer")
+    p.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="runs at once, but those of speed")
     p.add_argument("--out", default="-")
     a = p.parse_args()
     a.state = os.path.abspath(a.state)
@@ -321,10 +388,10 @@ def main():
         signal.signal(s, lambda *_: stopped.append(1))
     rows = read_results(a.state)
     if a.what == "plan":
-        print(left_words(to_do(a, rows), rows))
+        print(left_words(a, to_do(a, rows), rows))
         return 0
     if a.what == "report":
-        text = power_report.write(rows, CONCURRENCY, HONEST)
+        text = power_report.write(rows, [key(c) for c in cells(a)], CONCURRENCY, HONEST)
         sys.stdout.write(text) if a.out == "-" else open(a.out, "w").write(text)
         return 0
     return do_run(a)
