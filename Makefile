@@ -282,7 +282,7 @@ $(O)/bench/differ/make_fixture: %: %.o $(LIBTD)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(TD_LDFLAGS) $^ -o $@ $(LDLIBS)
 
-bench-detect: all bugs ## every planted bug and 200 unchanged runs through the gate; writes docs/detection.md
+bench-detect: all bugs ## which lane sees which planted bug; the honest builds beside them
 	@BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) bash bench/detect/detect.sh
 
 bench-power: all bugs ## how small a fault is found: hours; goes on where it stopped (POWER="--time 2h", bench/detect/power.py)

@@ -20,9 +20,17 @@ def share(hits):
     return f"{sum(hits)}/{len(hits)}" if hits else "-"
 
 
+def is_unhit(row):
+    """Did no op of the recording reach the fault? Then every output is equal, bit for bit."""
+    return row["kind"] == "ops" and row["exit"] == 0 and not row["others"]["exact"]
+
+
 def found(rows):
     """How many of the runs caught it, and how many could not decide."""
     rows = list(rows)
+    if rows and all(map(is_unhit, rows)):
+        return "none hit"
+    rows = [r for r in rows if not is_unhit(r)]
     undecided = sum(r["exit"] not in (0, 1) for r in rows)
     return share(map(caught, rows)) + (f" ({undecided}?)" if undecided else "")
 
@@ -74,14 +82,16 @@ def faults_table(rows, kind, concurrency):
     some = [[r for r in rows if r["strength"] == s and r["concurrency"] == c] for s in strengths for c in concurrency]
     if len(lines) > 1:
         lines.append(["all", len(rows)] + [found(x) for x in some] + ([""] if kind == "ops" else []))
-    return table(head, lines)
+    unhit = sum(map(is_unhit, rows))
+    return table(head, lines) + ([f"*None hit*: no op of the recording has the size of the fault, and all outputs were equal, in {unhit} runs;",
+                                  "they are left out of the sums, here and in the last table.", ""] if unhit else [])
 
 
 def rules_table(rows):
     """A line a kind and size: how many runs each rule would have failed."""
     lines = []
     for kind in KINDS:
-        of = [r for r in rows if r["kind"] == kind and "others" in r]
+        of = [r for r in rows if r["kind"] == kind and "others" in r and not (r["strength"] and is_unhit(r))]
         for s in sorted({r["strength"] for r in of}):
             groups = [[r for r in of if r["strength"] == s]]
             if not s:                       # right builds: the unchanged one, and others
