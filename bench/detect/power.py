@@ -188,6 +188,13 @@ def where(report):
     return [w for w in (rule, part) if w and w != "every op"]
 
 
+def timings(report):
+    """Did a row that times ops regress, and one that times servers?"""
+    rows = (report.get("speed") or {}).get("rows") or []
+    return {what: "regressed" if any(r["verdict"] == "regressed" and r["metric"].startswith("op,") == ops for r in rows) else "pass"
+            for what, ops in (("ops", True), ("servers", False))}
+
+
 def others(a, cell, kept, recorded):
     """What the other rules say: {rule: failed}."""
     kind, c = cell[0], cell[3]
@@ -225,6 +232,8 @@ def one(a, cell, recorded, worker=0):
         report = json.load(open(f"{kept}.json"))
         row["lanes"] = {k: v["verdict"] for k, v in report["lanes"].items() if v["asked"]}
         row["where"] = where(report)
+        if cell[0] == "speed":
+            row["timings"] = timings(report)
         row["others"] = others(a, cell, kept, recorded)
     shutil.rmtree(kept, ignore_errors=True)
     row["seconds"] = round(time.monotonic() - began, 2)

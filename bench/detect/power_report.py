@@ -87,6 +87,15 @@ def faults_table(rows, kind, concurrency):
                                   "they are left out of the sums, here and in the last table.", ""] if unhit else [])
 
 
+def timings_table(rows):
+    """Of runs of speed: in how many a row of op timings regressed, and in how many one of servers."""
+    lines = []
+    for s in sorted({r["strength"] for r in rows if "timings" in r}):
+        of = [r["timings"] for r in rows if r["strength"] == s and "timings" in r]
+        lines.append([size("speed", s) if s else "unchanged", len(of)] + [share(t[what] == "regressed" for t in of) for what in ("ops", "servers")])
+    return ["Runs in which a row regressed, by what it times:", ""] + table(["build", "runs", "ops", "servers"], lines) if lines else []
+
+
 def rules_table(rows):
     """A line a kind and size: how many runs each rule would have failed."""
     lines = []
@@ -127,7 +136,7 @@ def write(rows, planned, concurrency, honest):
     for kind in KINDS:
         of = [r for r in rows if r["kind"] == kind]
         if of:
-            out += [f"### {NAMES[kind]}", "", done_words(rows, planned, kind), ""] + load_words(of) + faults_table(rows, kind, concurrency)
+            out += [f"### {NAMES[kind]}", "", done_words(rows, planned, kind), ""] + load_words(of) + faults_table(rows, kind, concurrency) + timings_table(of)
     out += ["### Right builds", "", "Runs with another exit than 0, of all.", ""] + honest_table(rows, honest)
     out += ["### Other rules", "", "What they would have said of the same runs: runs that they fail, of all.", ""] + rules_table(rows)
     broken = [r for r in rows if r["exit"] not in (0, 1, 3)]
