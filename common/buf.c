@@ -29,15 +29,13 @@ void td_buf_clear(struct td_buf *b)
         b->data[0] = '\0';
 }
 
-static int grow_buf(struct td_buf *b, size_t n)
+static int grow_more(struct td_buf *b, size_t n)
 {
     size_t want, cap = b->cap ? b->cap : 64;
     char *p;
 
     if (b->failed)
         return TD_ELIMIT;
-    if (n < b->cap - b->len && n <= b->max - b->len) /* nearly always; len < cap, or both are 0; len <= max */
-        return TD_OK;
     if (n > b->max || b->len > b->max - n) {
         b->failed = true;
         return TD_ELIMIT;
@@ -56,6 +54,13 @@ static int grow_buf(struct td_buf *b, size_t n)
     b->data = p;
     b->cap = cap;
     return TD_OK;
+}
+
+static inline int grow_buf(struct td_buf *b, size_t n)
+{
+    if (!b->failed && n < b->cap - b->len && n <= b->max - b->len) /* nearly always; len < cap, or both are 0; len <= max */
+        return TD_OK;
+    return grow_more(b, n);
 }
 
 char *td_buf_reserve(struct td_buf *b, size_t n)
