@@ -31,15 +31,12 @@ int td_writer_wire(struct td_writer *w, const struct td_wire *rec)
     if (rec->dir == TD_WIRE_NOTE && n > NOTE_MAX)
         return TD_ELIMIT;
     do {
-        size_t part = rec->dir != TD_WIRE_NOTE && n - at > WIRE_SPLIT ? WIRE_SPLIT : n - at;
-        struct td_writer_item *it = td_writer_item_new(TD_ITEM_WIRE, rec->data ? rec->data + at : NULL, part);
+        struct td_wire part = *rec;
 
-        if (it) {
-            it->wire = *rec;
-            it->wire.len = part;
-        }
-        rc = td_writer_queue_push(w, it);
-        at += part;
+        part.data = rec->data ? rec->data + at : NULL;
+        part.len = rec->dir != TD_WIRE_NOTE && n - at > WIRE_SPLIT ? WIRE_SPLIT : n - at;
+        rc = td_writer_queue_wire(w, &part);
+        at += part.len;
     } while (!rc && at < n);
     return rc;
 }
@@ -256,8 +253,6 @@ static void init_writer(struct td_writer *w, const struct td_writer_options *opt
     }
     td_buf_init(&w->scratch, SIZE_MAX / 2);
     td_buf_init(&w->fact_lines, TD_MANIFEST_MAX);
-    w->soon.tail = &w->soon.head;
-    w->bulk.tail = &w->bulk.head;
     w->level = opt && opt->level ? opt->level : 3;
     /* activations get as small as with 3, in less time */
     w->blob_level = opt && opt->level ? opt->level : 1;

@@ -11,6 +11,8 @@
 #include "format/frames.h"
 
 #define TD_WRITER_PART ((size_t)4 << 20) /* of blobs, before the queue is looked at again */
+#define TD_WRITER_BLOCK ((size_t)16 << 10) /* of wire records, which are many and short: one item holds several */
+#define TD_WRITER_WAKE ((int64_t)256 << 10) /* the thread sleeps until so much waits, or a commit is due */
 
 /* ---- failure -------------------------------------------------------------------------------------------------------- */
 
@@ -45,7 +47,7 @@ struct td_writer_item *td_writer_item_new(enum td_writer_item_type type, const v
     it->type = type;
     it->stream = -1;
     it->len = n;
-    if (n)
+    if (n && data)
         memcpy(it->data, data, n);
     return it;
 }
@@ -59,14 +61,14 @@ static int64_t oldest_queued_ns(const struct td_writer *w)
     return !bulk || (soon && soon < bulk) ? soon : bulk;
 }
 
-/* Is writing paused now? Until the oldest record in the queue must be committed. Call with `lock`
- * held. */
-static bool is_paused(const struct td_writer *w)
+/* Is there so much to do now that the thread should be awake? Until the oldest record must be committed, more may come
+ * first: to wake up for each record would cost more than to write it. Call with `lock` held. */
+static bool has_work(const struct td_writer *w)
 {
-    const int64_t oldest = oldest_queued_ns(w);
+    const int64_t oldest = oldest_queued_ns(w), half = w->queue_max / 2;
+    const int64_t enough = w->paused || half < TD_WRITER_WAKE ? half : TD_WRITER_WAKE;
 
-    return w->paused && w->queued <= w->queue_max / 2 &&
-           (!oldest || td_clock_mono_ns() - oldest < TD_FRAME_COMMIT_NS);
+    return oldest && (w->hurry || w->queued > enough || td_clock_mono_ns() - oldest >= TD_FRAME_COMMIT_NS);
 }
 
 /* Blobs, and what names them or is written beside that, keep their order. */
@@ -78,9 +80,11 @@ static struct td_writer_list *list_of(struct td_writer *w, const struct td_write
     return soon ? &w->soon : &w->bulk;
 }
 
+/* Somebody waits for what is queued. */
 static void unpause(struct td_writer *w)
 {
     w->paused = false;
+    w->hurry = true;
     pthread_cond_signal(&w->work);
 }
 
@@ -102,33 +106,77 @@ static void wait_for_room(struct td_writer *w, int64_t cost)
     }
 }
 
+static int64_t cost_of(const struct td_writer_item *it)
+{
+    return (int64_t)(sizeof *it + it->len);
+}
+
+/* Append an item once there is room. Returns the code of the first failure, and the item is freed then. Call with `lock`
+ * held. */
+static int append(struct td_writer *w, struct td_writer_item *it)
+{
+    struct td_writer_list *l = list_of(w, it);
+
+    wait_for_room(w, cost_of(it));
+    if (w->failure.code) {
+        free(it);
+        return w->failure.code;
+    }
+    it->next = NULL;
+    it->queued_ns = td_clock_mono_ns();
+    *(l->last ? &l->last->next : &l->head) = it;
+    l->last = it;
+    w->queued += cost_of(it);
+    w->came++;
+    if (w->idle && has_work(w))
+        pthread_cond_signal(&w->work);
+    return TD_OK;
+}
+
 int td_writer_queue_push(struct td_writer *w, struct td_writer_item *it)
 {
-    int64_t cost;
-    int code;
+    int rc;
 
     if (!it)
         return TD_ENOMEM;
-    cost = (int64_t)(sizeof *it + it->len);
     pthread_mutex_lock(&w->lock);
-    wait_for_room(w, cost);
-    code = w->failure.code;
-    if (!code) {
-        struct td_writer_list *l = list_of(w, it);
+    rc = append(w, it);
+    pthread_mutex_unlock(&w->lock);
+    return rc;
+}
 
-        it->next = NULL;
-        it->queued_ns = td_clock_mono_ns();
-        *l->tail = it;
-        l->tail = &it->next;
-        w->queued += cost;
-        w->came++;
-        if (w->idle && !is_paused(w))
-            pthread_cond_signal(&w->work);
+/* An item for wire records, the first of which takes n bytes. */
+static int append_block(struct td_writer *w, size_t n)
+{
+    struct td_writer_item *it = td_writer_item_new(TD_ITEM_WIRE, NULL, n > TD_WRITER_BLOCK ? n : TD_WRITER_BLOCK);
+
+    return it ? append(w, it) : TD_ENOMEM;
+}
+
+static bool has_room(const struct td_writer_item *it, size_t n)
+{
+    return it && it->type == TD_ITEM_WIRE && it->len - it->used >= n;
+}
+
+int td_writer_queue_wire(struct td_writer *w, const struct td_wire *rec)
+{
+    const size_t n = sizeof *rec + rec->len;
+    struct td_writer_item *it;
+    int rc;
+
+    pthread_mutex_lock(&w->lock);
+    rc = w->failure.code;
+    if (!rc && !has_room(w->soon.last, n))
+        rc = append_block(w, n);
+    if (!rc) {
+        it = w->soon.last;
+        memcpy(it->data + it->used, rec, sizeof *rec);
+        if (rec->len)
+            memcpy(it->data + it->used + sizeof *rec, rec->data, rec->len);
+        it->used += n;
     }
     pthread_mutex_unlock(&w->lock);
-    if (code)
-        free(it);
-    return code;
+    return rc;
 }
 
 void td_writer_pause(struct td_writer *w)
@@ -189,7 +237,7 @@ static struct td_writer_item *take_part(struct td_writer_list *l)
     l->head = it->next;
     it->next = NULL;
     if (!l->head)
-        l->tail = &l->head;
+        l->last = NULL;
     return first;
 }
 
@@ -198,8 +246,9 @@ struct td_writer_item *td_writer_queue_take(struct td_writer *w, int64_t pending
     struct td_writer_item *all;
 
     pthread_mutex_lock(&w->lock);
+    w->hurry = w->hurry && oldest_queued_ns(w);
     w->idle = true;
-    while (!w->stop && (!oldest_queued_ns(w) || is_paused(w))) {
+    while (!w->stop && !has_work(w)) {
         const int64_t oldest = pending_ns ? pending_ns : oldest_queued_ns(w);
         struct timespec ts = timespec_of((oldest ? oldest : td_clock_mono_ns()) + TD_FRAME_COMMIT_NS);
 
@@ -216,7 +265,7 @@ struct td_writer_item *td_writer_queue_take(struct td_writer *w, int64_t pending
 void td_writer_queue_done(struct td_writer *w, struct td_writer_item *it)
 {
     pthread_mutex_lock(&w->lock);
-    w->queued -= (int64_t)(sizeof *it + it->len);
+    w->queued -= cost_of(it);
     w->done++;
     if (it->done) {
         *it->done = true;

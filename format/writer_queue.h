@@ -9,11 +9,13 @@
 
 /* ---- callers, any thread ---- */
 
-/* An item with a copy of n bytes. NULL: out of memory. */
+/* An item with a copy of n bytes; data NULL: they are set later. NULL: out of memory. */
 struct td_writer_item *td_writer_item_new(enum td_writer_item_type type, const void *data, size_t n);
 /* Queue the item, which the queue owns from here on; waits while the queue is full. NULL: TD_ENOMEM. Returns TD_OK, or
  * the code of the writer's first failure (the item is freed then). */
 int td_writer_queue_push(struct td_writer *w, struct td_writer_item *it);
+/* Queue a copy of a wire record, beside others in one item. Waits and returns as td_writer_queue_push() does. */
+int td_writer_queue_wire(struct td_writer *w, const struct td_wire *rec);
 /* The code of the writer's first failure, TD_OK when there is none. */
 int td_writer_failure(struct td_writer *w);
 /* Note the first failure, and wake every caller that waits for room. */

@@ -29,7 +29,7 @@ struct td_writer_item {
     enum td_writer_item_type type;
     int stream;                 /* TD_ITEM_LINE: enum td_stream_kind */
     int elem_bytes;
-    struct td_wire wire;
+    size_t used;                /* TD_ITEM_WIRE: bytes of `data`, which holds one struct td_wire and its bytes after another */
     struct td_hash hash;
     bool *done;                 /* TD_ITEM_COMMIT: set under `lock` */
     int64_t queued_ns;
@@ -37,7 +37,7 @@ struct td_writer_item {
     uint8_t data[];
 };
 
-struct td_writer_list { struct td_writer_item *head, **tail; };
+struct td_writer_list { struct td_writer_item *head, *last; };
 struct td_writer_stream { struct td_sink sink; struct td_buf raw; uint32_t records; uint64_t frames, total; int64_t since_ns; };
 struct td_writer_counter { char *name; int64_t n, bytes; bool dirty, full; };
 
@@ -56,6 +56,7 @@ struct td_writer {
     int64_t queued, queue_max;  /* bytes of both */
     uint64_t came, done;        /* items */
     bool idle, stop, paused;
+    bool hurry;                 /* somebody waits for what is queued */
     struct td_error failure;    /* the first; code 0: none */
     struct td_pack_index seen;  /* blobs queued or written (at = 0) */
 

@@ -152,15 +152,28 @@ static void note_bytes(struct td_writer *w)
 
 /* ---- its loop ------------------------------------------------------------------------------------- */
 
-static int handle_item(struct td_writer *w, struct td_writer_item *it, struct td_error *err)
+static int handle_wire(struct td_writer *w, struct td_writer_item *it, struct td_error *err)
 {
     struct emit_ctx ctx = {w, err};
+    struct td_wire rec;
+    size_t at;
+    int rc = TD_OK;
 
+    for (at = 0; !rc && at < it->used; at += rec.len) {
+        memcpy(&rec, it->data + at, sizeof rec);
+        at += sizeof rec;
+        rec.data = it->data + at;
+        rc = td_redactor_wire(w->redactor, &rec, emit_wire, &ctx);
+    }
+    return rc;
+}
+
+static int handle_item(struct td_writer *w, struct td_writer_item *it, struct td_error *err)
+{
     w->item_ns = it->queued_ns;
     switch (it->type) {
     case TD_ITEM_WIRE:
-        it->wire.data = it->data;
-        return td_redactor_wire(w->redactor, &it->wire, emit_wire, &ctx);
+        return handle_wire(w, it, err);
     case TD_ITEM_LINE:
         if (it->stream == TD_STREAM_EXCHANGES)
             td_redactor_exchange(w->redactor, (char *)it->data, it->len);

@@ -280,6 +280,43 @@ static void test_large(void **state)
     free(big);
 }
 
+/* Records of all lengths: short ones share an item of the queue, long ones have one of their own. */
+static void test_lengths(void **state)
+{
+    static const size_t LENGTHS[] = {0, 1, 200, 16000, 304, 305, 16300, 16336, 16337, 16384, 16385, 40000, 3};
+    enum { N = sizeof LENGTHS / sizeof *LENGTHS, RECORDS = 2000 };
+    const char *dir = path("lengths");
+    uint8_t *bytes = malloc(RECORDS + 40000);
+    struct td_error err = {0};
+    struct td_writer *w;
+    struct td_fixture *fx;
+    struct td_cursor *cur;
+    struct td_wire rec;
+    int i;
+
+    (void)state;
+    for (i = 0; i < RECORDS + 40000; i++)
+        bytes[i] = (uint8_t)((unsigned)i * 2654435761u >> 13);
+    assert_int_equal(td_writer_create(dir, &(struct td_writer_options){.queue_max_bytes = 100000}, &w, &err), TD_OK);
+    for (i = 0; i < RECORDS; i++)
+        assert_int_equal(td_writer_wire(w, &(struct td_wire){i, 7, TD_WIRE_RECEIVED, bytes + i, LENGTHS[i * i % N], false}), TD_OK);
+    assert_int_equal(td_writer_close(w, "complete", &err), TD_OK);
+    assert_int_equal(td_fixture_open(dir, &fx, &err), TD_OK);
+    assert_int_equal(td_cursor_open(fx, TD_STREAM_WIRE, &cur, &err), TD_OK);
+    for (i = 0; i < RECORDS; i++) {
+        assert_int_equal(td_cursor_wire(cur, &rec, &err), 1);
+        assert_int_equal(rec.t_ns, i);
+        assert_int_equal(rec.stream, 7);
+        assert_int_equal(rec.dir, TD_WIRE_RECEIVED);
+        assert_int_equal(rec.len, LENGTHS[i * i % N]);
+        assert_memory_equal(rec.data, bytes + i, rec.len);
+    }
+    assert_int_equal(td_cursor_wire(cur, &rec, &err), 0);
+    td_cursor_close(cur);
+    td_fixture_close(fx);
+    free(bytes);
+}
+
 /* A fact that holds a key, and a section that the format needs itself. */
 static void test_facts(void **state)
 {
@@ -449,7 +486,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_roundtrip), cmocka_unit_test(test_refusals), cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_pause), cmocka_unit_test(test_large), cmocka_unit_test(test_facts),
+        cmocka_unit_test(test_pause), cmocka_unit_test(test_large),
+        cmocka_unit_test(test_lengths), cmocka_unit_test(test_facts),
         cmocka_unit_test(test_no_text), cmocka_unit_test(test_manifest_without_memory),
         cmocka_unit_test(test_line_after_lack_of_memory),
     };
