@@ -15,11 +15,13 @@
 #include <unistd.h>
 
 #include "wire/capture/packet.h"
+#include "wire/capture/plain_pcap.h"
 
 enum { SNAP = 262144, KERNEL_ROOM = 64 << 20, FILE_ROOM = 256 << 10, WAIT_MS = 100 };
 
 struct td_packets {
     pcap_t *pcap;
+    struct td_plain_pcap *plain;  /* reads instead of libpcap; NULL: not, or not any more */
     int link;
     bool live, nanoseconds;
     char name[200];
@@ -76,8 +78,10 @@ int td_packets_open_file(const char *path, struct td_packets **out, struct td_er
     if (!rc && !p->pcap)
         rc = ferror(file) ? td_fail(err, TD_EIO, "%s: %s", p->name, why)
                           : td_fail(err, TD_EPROTO, "%s: %s; --pcap reads what tcpdump -w and dumpcap write", p->name, why);
-    if (!rc)
+    if (!rc) {
+        p->plain = standard ? NULL : td_plain_pcap_open(fileno(file), p->name);
         return finish_open(p, out, err);
+    }
     if (file && !standard)
         fclose(file);
     free(p);
@@ -165,12 +169,29 @@ static void wait_for_packets(struct td_packets *p)
     poll(&fd, 1, WAIT_MS);
 }
 
+/* The next packet of a plain file. 0: from here on libpcap reads. */
+static int next_plain(struct td_packets *p, struct td_packet *out, struct td_error *err)
+{
+    const int rc = td_plain_pcap_next(p->plain, out, err);
+
+    if (rc)
+        return rc;
+    if (fseeko(pcap_file(p->pcap), (off_t)td_plain_pcap_offset(p->plain), SEEK_SET))
+        return td_fail(err, TD_EIO, "%s: %s", p->name, strerror(errno));
+    td_plain_pcap_close(p->plain);
+    p->plain = NULL;
+    return 0;
+}
+
 int td_packets_next(struct td_packets *p, struct td_packet *out, struct td_error *err)
 {
     struct pcap_pkthdr *head;
     const u_char *data;
-    int got = pcap_next_ex(p->pcap, &head, &data);
+    int got = p->plain ? next_plain(p, out, err) : 0;
 
+    if (got)
+        return got;
+    got = pcap_next_ex(p->pcap, &head, &data);
     if (got == 0 && p->live) {
         wait_for_packets(p);
         got = pcap_next_ex(p->pcap, &head, &data);
@@ -204,6 +225,7 @@ void td_packets_close(struct td_packets *p)
 {
     if (!p)
         return;
+    td_plain_pcap_close(p->plain);
     if (p->pcap)
         pcap_close(p->pcap);
     free(p);
