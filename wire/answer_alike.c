@@ -50,7 +50,7 @@ static size_t read_string(const char *s, size_t n, char out[MOST_TEXT])
             if (at + 1 >= n || !(out[len++] = escaped(s[at + 1])))
                 return 0;
             at += 2;
-        } else if (s[at] >= 0x20 && s[at] != '"') {
+        } else if ((unsigned char)s[at] >= 0x20 && (unsigned char)s[at] < 0x80 && s[at] != '"') {
             out[len++] = s[at++];
         } else {
             sequence = (unsigned char)s[at] < 0x80 ? 0 : td_utf8_seq(s + at, n - at);
