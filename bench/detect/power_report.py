@@ -83,8 +83,8 @@ def faults_table(rows, kind, concurrency):
     if len(lines) > 1:
         lines.append(["all", len(rows)] + [found(x) for x in some] + ([""] if kind == "ops" else []))
     unhit = sum(map(is_unhit, rows))
-    return table(head, lines) + ([f"*None hit*: no op of the recording has the size of the fault, and all outputs were equal, in {unhit} runs;",
-                                  "they are left out of the sums, here and in the last table.", ""] if unhit else [])
+    return table(head, lines) + ([f"*None hit*: no op of the recording has the size of the fault, and all outputs were equal, in {unhit}",
+                                  "runs; they are left out of the sums, here and in the last table.", ""] if unhit else [])
 
 
 def timings_table(rows):
@@ -129,10 +129,10 @@ def alarm(rows):
 
 
 def write(rows, planned, concurrency, honest):
-    out = ["Written by `bench/detect/power.py report`. A bug is caught by exit 1 alone; a false alarm is any other",
-           "exit than 0. Sizes are units of roundoff of float16 (2^-11), in the sum before it is rounded; c is the",
-           "concurrency of the recording. Figures are runs that caught the bug, of all runs; `(2?)`: two more were",
-           "inconclusive.", ""]
+    out = ["Written by `bench/detect/power.py report`. A bug is caught by exit 1 alone; a false alarm is any",
+           "other exit than 0. Sizes are units of roundoff of float16 (2^-11), in the sum before it is rounded;",
+           "c is the concurrency of the recording. Figures are runs that caught the bug, of all runs; `(2?)`:",
+           "two more were inconclusive.", ""]
     for kind in KINDS:
         of = [r for r in rows if r["kind"] == kind]
         if of:
