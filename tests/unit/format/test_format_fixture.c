@@ -297,7 +297,7 @@ static void test_lengths(void **state)
     (void)state;
     for (i = 0; i < RECORDS + 40000; i++)
         bytes[i] = (uint8_t)((unsigned)i * 2654435761u >> 13);
-    assert_int_equal(td_writer_create(dir, &(struct td_writer_options){.queue_max_bytes = 100000}, &w, &err), TD_OK);
+    assert_int_equal(td_writer_create(dir, &(struct td_writer_options){.queue_max_bytes = 2 << 20}, &w, &err), TD_OK);
     for (i = 0; i < RECORDS; i++)
         assert_int_equal(td_writer_wire(w, &(struct td_wire){i, 7, TD_WIRE_RECEIVED, bytes + i, LENGTHS[i * i % N], false}), TD_OK);
     assert_int_equal(td_writer_close(w, "complete", &err), TD_OK);
