@@ -42,7 +42,7 @@ struct td_op_batches {
     struct td_reference_makers *makers;
     struct td_ref_cache *cache;
     struct td_op_variety *variety;
-    int64_t read_ns, ran_ns, judged_ns, wrote_ns; /* how long each stage worked */
+    int64_t read_ns, ran_ns, judged_ns, wrote_ns; /* how long each stage worked; both judges together */
     int64_t by_gpu;                      /* ops that were written, judged by a GPU's references */
     /* the rest is zeroed by the user, and then the module's */
     struct td_op_window *window;

@@ -7,11 +7,12 @@
  *
  * There are TD_OP_BATCHES, each in one stage at a time, and no stage waits for another one as long as it has a batch. The
  * reader alone touches the window, the loader and what is put aside; the main thread the builds; the judges, with up to
- * 16 threads together, references; the one whose turn it is, writer and counts. So there are no locks but those of the queues
- * between them and of that turn, and each op has the result, and its place in the file, that it has where one stage works at a
- * time. The works of a batch end one after the other, so a single judge's threads would wait for the last one of each batch. That is so while builds are
- * timed, while there is no plan yet, with one CPU, with less than 4 GiB of --max-memory or 8 GiB of address space, and for
- * an op of more than a third of what all batches may hold.
+ * 16 threads together, references; the one whose turn it is, writer and counts. The works of a batch end one after the other,
+ * so a single judge's threads would wait for the last one of each batch. There are no locks but those of the queues between
+ * the stages and of that turn, and each op has the result, and its place in the file, that it has where one stage works at a
+ * time. One stage works at a time while builds are timed, while there is no plan yet, with one CPU, with less than 4 GiB of
+ * --max-memory or 8 GiB of address space, and for an op of more than a third of what all batches may hold. Which ops were
+ * written before a GPU was found wrong is chance where stages work at once.
  *
  * Memory: once the tensors and outputs of all batches take 1 GiB, or an eighth of --max-memory, no batch is begun; so they
  * take 1.5 GiB at most.
