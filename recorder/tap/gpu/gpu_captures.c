@@ -48,6 +48,11 @@ void tap_gpu_capture_leaves_out(const struct tap_gpu_capture_mark *mark)
     const struct tap_gpu_capture_follower *f =
         atomic_load_explicit(&follower, memory_order_acquire);
 
-    if (f)
-        f->leaves_out(mark);
+    int64_t begun;
+
+    if (!f)
+        return;
+    begun = tap_spent_begin();
+    f->leaves_out(mark);
+    tap_spent_end(begun);
 }
