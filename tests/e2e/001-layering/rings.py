@@ -28,23 +28,24 @@ def unit(path):
     return os.path.splitext(path)[0]
 
 
-def symbols(path):
-    """The global names that an object file defines, and those that it needs."""
-    defined, needed = set(), set()
-    for line in subprocess.run(["nm", path], capture_output=True, text=True, check=True).stdout.splitlines():
-        kind, name = line.split()[-2:]
+def symbols(paths):
+    """Of each object file the global names that it defines, and those that it needs; one nm for all."""
+    found = {path: (set(), set()) for path in paths}
+    for line in subprocess.run(["nm", "-A", *paths], capture_output=True, text=True, check=True).stdout.splitlines() if paths else ():
+        path, rest = line.split(":", 1)
+        kind, name = rest.split()[-2:]
         if kind == "U":
-            needed.add(name)
+            found[path][1].add(name)
         elif kind.isupper():
-            defined.add(name)
-    return defined, needed
+            found[path][0].add(name)
+    return found
 
 
 def arrows(objects, folders):
     """unit -> unit -> what the first needs of the second."""
     files = list(sources(folders))
     known = set(files)
-    out, owner, needs = collections.defaultdict(lambda: collections.defaultdict(set)), {}, {}
+    out, owner, needs, built = collections.defaultdict(lambda: collections.defaultdict(set)), {}, {}, {}
     for f in files:
         for included in re.findall(r'^\s*#\s*include\s+"([^"]*)"', open(f).read(), re.M):
             there = included if os.path.exists(included) else os.path.normpath(os.path.join(os.path.dirname(f), included))
@@ -52,8 +53,10 @@ def arrows(objects, folders):
                 out[unit(f)][unit(there)].add("#include")
         o = os.path.join(objects, f + ".o" if f.endswith(".cu") else unit(f) + ".o")
         if not f.endswith(".h") and os.path.exists(o):
-            defined, needs[unit(f)] = symbols(o)
-            owner.update((name, unit(f)) for name in defined if name != "main")
+            built[o] = unit(f)
+    for o, (defined, needed) in symbols(list(built)).items():
+        needs[built[o]] = needed
+        owner.update((name, built[o]) for name in defined if name != "main")
     missing = [f for f in files if f.endswith(".c") and unit(f) not in needs]
     if missing:
         sys.exit(f"{len(missing)} sources have no object file in {objects}, {missing[0]} is one: build first")
