@@ -7,6 +7,9 @@
 #             that is no test's fails
 #   --update  write each case's output to its file `expected`
 #   JOBS      number of tests that run at once (default: number of cores, at most 4)
+#   TIMES     a file that gets a line a test: the seconds that it took, those of the CPU, its name
+# Under AddressSanitizer the tests of tests/plain.list are skipped, each with the reason that stands
+# there, unless WORD names them; a name there that is no test's, or has no reason, fails.
 # A case is tests/e2e/NNN-what/cmd. bash runs it in an empty folder with ROOT, BIN, LIB, O and T
 # (the case's own folder) set; they lead through links of one length. Beside cmd lie `expected`, the
 # exact standard output, and `exit`, the exit status if it is not 0. Status 77 is a skip: the last
@@ -19,18 +22,21 @@ export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:abort_on_error=0} UBSAN_OPTIO
 cores=$(nproc)
 JOBS=${JOBS:-$((cores < 4 ? cores : 4))}
 case $JOBS in '' | *[!0-9]* | 0*) echo "run.sh: JOBS=$JOBS: a number from 1" >&2; exit 2 ;; esac
+export -n JOBS # what a test itself runs at once is its own affair
 update=
 [ "${1:-}" = --update ] && { update=1; shift; }
 list= list_file=
 [ "${1:-}" = --list ] && { list_file=$2; list=$(sed 's/ *#.*//; /^$/d' "$2") || exit 2; shift 2; }
 only=${1:-}
 case ${SAN:-} in *thread*) threads=1 ;; *) threads= ;; esac
+left_file=
+case ${SAN:-} in *address*) left_file=$ROOT/tests/plain.list ;; esac
 # The runtime of gcc 12 ends a program whose memory lies where it does not expect it ("unexpected
 # memory mapping"); with more random bits in addresses than 28 that is chance. Without randomness
 # it never happens.
 if [ -n "$threads" ] && [ -z "${TD_SAME_ADDRESSES:-}" ] && [ "$(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || echo 99)" -gt 28 ]; then
     setarch -R true 2>/dev/null || { echo 'run.sh: ThreadSanitizer needs "setarch -R", which is not allowed here, or: sysctl vm.mmap_rnd_bits=28' >&2; exit 1; }
-    TD_SAME_ADDRESSES=1 exec setarch -R bash "$0" ${update:+--update} ${list_file:+--list "$list_file"} $only
+    TD_SAME_ADDRESSES=1 JOBS=$JOBS exec setarch -R bash "$0" ${update:+--update} ${list_file:+--list "$list_file"} $only
 fi
 scratch=$(mktemp -d) || exit 1
 # Reports wrap and cut at 100 columns, and name programs, builds and fixtures: links of one length
@@ -139,9 +145,15 @@ begin() {
         dir=$scratch/$started
         mkdir "$dir"
         [ -z "$threads" ] || export TSAN_OPTIONS="log_path=$dir/tsan suppressions=$ROOT/tests/threads.supp die_after_fork=0 ${TSAN_OPTIONS:-}"
-        SECONDS=0
+        begun=${EPOCHREALTIME/./}
         "$@" >"$dir/shown" 2>&1
-        echo "$SECONDS s ${*: -1}" >"$dir/seconds"
+        took=$(((${EPOCHREALTIME/./} - begun) / 1000))
+        echo "$((took / 1000)) s ${*: -1}" >"$dir/seconds"
+        if [ -n "${TIMES:-}" ] && [ "$1" != left ]; then
+            times >"$dir/times"
+            tail -n 1 "$dir/times" | awk -F '[ms ]+' -v took=$took -v name="${*: -1}" \
+                '{printf "%.1f %.1f %s\n", took / 1000, $1 * 60 + $2 + $3 * 60 + $4, name}' >>"$TIMES"
+        fi
         end_group
         rm -rf "$dir/work"
         [ -f "$dir/tally" ] && [ -s "$dir/tally" ] && touch "$dir/done"
@@ -153,32 +165,54 @@ show() { # print the output of tests that have ended, in the order of their star
     while [ -e "$scratch/$((shown + 1))/done" ]; do cat "$scratch/$((++shown))/shown"; done
 }
 
-match() {
-    [ -z "$only" ] || [[ $1 == *"$only"* ]] || return 1
-    [ -n "$list" ] || return 0
-    local name=${1#"$ROOT/tests/"}
-    name=${name#"$O/tests/"}
-    grep -qx -- "${name%/cmd}" <<<"$list" && listed+=("${name%/cmd}")
+# A test that a run under sanitizers leaves out: its only work is to say so.
+left() { # REASON NAME
+    skip "$2: $1"
+    printf '  skip  %s: %s\n' "$2" "$1"
 }
-listed=()
-for t in $(cd "$ROOT" && find tests/unit -name 'test_*.c' | sort); do
-    t=$O/${t%.c}
-    match "$t" && begin unit "$t"
-done
-for t in "$ROOT"/tests/fuzz/fuzz_*.c; do
-    [ -e "$t" ] || continue
-    t=$O/tests/fuzz/$(basename "$t" .c)
-    match "$t" && begin fuzz "$t"
-done
-for t in "$ROOT"/tests/e2e/*/cmd; do
-    [ -e "$t" ] || continue
-    match "$t" && begin e2e "$(dirname "$t")"
-done
+
+match() { # PATH: is this test to run? Sets its name.
+    [ -z "$only" ] || [[ $1 == *"$only"* ]] || return 1
+    name=${1#"$ROOT/tests/"}
+    name=${name#"$O/tests/"}
+    name=${name%/cmd}
+    if [ -n "${reason[$name]:-}" ] && [ -z "$only" ]; then
+        begin left "${reason[$name]}" "$name"
+        return 1
+    fi
+    [ -n "$list" ] || return 0
+    grep -qx -- "$name" <<<"$list" && listed+=("$name")
+}
+listed=() unreasoned=()
+declare -A reason=()
+if [ -n "$left_file" ]; then
+    while IFS= read -r line; do
+        case $line in '' | '#'*) continue ;; esac
+        name=${line%%  *} why=${line#*  }
+        [ "$name" != "$line" ] && [ -n "$why" ] || { unreasoned+=("$name"); continue; }
+        reason[$name]=$why
+    done <"$left_file"
+fi
+# What takes longest begins first (tests/long.list), so that no core waits for it at the end.
+long=$(sed 's/ *#.*//; /^$/d' "$ROOT/tests/long.list")
+first=() rest=()
+add() { # KIND PATH
+    match "$2" || return 0
+    if grep -qx -- "$name" <<<"$long"; then first+=("$1 $2"); else rest+=("$1 $2"); fi
+}
+for t in $(cd "$ROOT" && find tests/unit -name 'test_*.c' | sort); do add unit "$O/${t%.c}"; done
+for t in "$ROOT"/tests/fuzz/fuzz_*.c; do [ ! -e "$t" ] || add fuzz "$O/tests/fuzz/$(basename "$t" .c)"; done
+for t in "$ROOT"/tests/e2e/*/cmd; do [ ! -e "$t" ] || add e2e "$(dirname "$t")"; done
+for t in ${first[@]+"${first[@]}"} ${rest[@]+"${rest[@]}"}; do begin "${t%% *}" "${t#* }"; done
 wait
 show
 lost=0
 for name in $list; do # misspelt, or renamed
     [ -n "$only" ] || [[ " ${listed[*]} " == *" $name "* ]] || { echo "failed: no test is named $name"; lost=$((lost + 1)); }
+done
+for name in ${unreasoned[@]+"${unreasoned[@]}"}; do echo "failed: $left_file gives no reason for $name"; lost=$((lost + 1)); done
+for name in "${!reason[@]}" $long; do
+    [ -e "$ROOT/tests/$name/cmd" ] || [ -e "$ROOT/tests/$name.c" ] || { echo "failed: no test is named $name (tests/plain.list, tests/long.list)"; lost=$((lost + 1)); }
 done
 for i in $(seq $started); do # a test whose shell died has written no tally
     [ ! -e "$scratch/$i/done" ] || [ "$i" -le $shown ] || cat "$scratch/$i/shown"
