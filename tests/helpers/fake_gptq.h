@@ -17,6 +17,7 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/helpers/fake_cuda/fake_cuda.h"
@@ -67,6 +68,7 @@ static inline unsigned fake_gptq_element(const uint32_t *qweight, int bits, int6
     return word >> (bits == 4 ? 4 * (j / 2) + 16 * (j % 2) : 8 * j) & ((1u << bits) - 1);
 }
 
+/* Each half and each weight is decoded once, not once a product; the products and their order are those of the plain loop. */
 static inline void fake_gptq_run(const struct fake_cuda_launch *l, int bits, bool v1)
 {
     const uint16_t *a = *(const uint16_t **)l->params[0], *scales = *(const uint16_t **)l->params[3];
@@ -75,21 +77,31 @@ static inline void fake_gptq_run(const struct fake_cuda_launch *l, int bits, boo
     int m = *(int *)l->params[5], n = *(int *)l->params[6], k = *(int *)l->params[7], groups = *(int *)l->params[8], per = 32 / bits;
     bool v2 = !v1 && *(uint8_t *)l->params[9];
     const int *perm = *(const int **)l->params[v1 ? 9 : 10];
+    double *row = malloc(((size_t)m + 2) * (size_t)k * sizeof *row), *scale = row + (size_t)m * (size_t)k, *weight = scale + k;
     int i, j, r;
 
+    if (!row)
+        abort();
     for (i = 0; i < m; i++)
-        for (j = 0; j < n; j++) {
+        for (r = 0; r < k; r++)
+            row[(size_t)i * (size_t)k + (size_t)r] = fake_gptq_float(a[i * k + (perm ? perm[r] : r)]);
+    for (j = 0; j < n; j++) {
+        for (r = 0; r < k; r++) {
+            int g = r / (k / groups);
+
+            scale[r] = fake_gptq_float(scales[g * n + j]);
+            weight[r] = (int)fake_gptq_element(qweight, bits, n, r, j) -
+                        ((int)(qzeros[g * (n / per) + j / per] >> (bits * (j % per)) & ((1u << bits) - 1)) + !v2);
+        }
+        for (i = 0; i < m; i++) {
             double sum = 0;
 
-            for (r = 0; r < k; r++) {
-                int g = r / (k / groups);
-                int zero = (int)(qzeros[g * (n / per) + j / per] >> (bits * (j % per)) & ((1u << bits) - 1)) + !v2;
-
-                sum += (double)fake_gptq_float(a[i * k + (perm ? perm[r] : r)]) * fake_gptq_float(scales[g * n + j]) *
-                       ((int)fake_gptq_element(qweight, bits, n, r, j) - zero);
-            }
+            for (r = 0; r < k; r++)
+                sum += row[(size_t)i * (size_t)k + (size_t)r] * scale[r] * weight[r];
             c[i * n + j] = fake_gptq_half((float)sum);
         }
+    }
+    free(row);
 }
 
 /* Parameters: qweight, perm, qzeros, scales, k, n, groups, v2, b [k, n], the dequantised W. */
