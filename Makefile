@@ -92,7 +92,7 @@ HAVE_LIBS := $(if $(TDK_SRCS),$(LIB)/libtdkernels.so) $(if $(TAP_SRCS),$(LIB)/li
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@echo '  options: CC=gcc|clang SAN=address,undefined V=1 O=dir CUDA=auto|0|1 HIP=auto|0|1 PCAP=auto|0|1 ZLIB=auto|0|1 BROTLI=auto|0|1 PREFIX=/usr/local'
+	@echo '  options: CC=gcc|clang SAN=address,undefined V=1 O=dir CUDA=auto|0|1 HIP=auto|0|1 PCAP=auto|0|1 ZLIB=auto|0|1 BROTLI=auto|0|1 GPU_CODE=dir PREFIX=/usr/local'
 
 all: config $(addprefix $(BIN)/,$(HAVE_PROGRAMS)) $(HAVE_LIBS) $(GPU_LIBS) ## build every program into bin/ and every library into lib/
 
@@ -150,6 +150,7 @@ $(LIB)/libtapedeck-tap.so: $(call obj,$(TAP_SRCS) $(TAP_MORE))
 	$(call say,SO,$@)
 	$(Q)$(CC) -shared $(TD_LDFLAGS) $^ -o $@ -ldl
 
+# GPU code depends on no compiler of C and on no sanitizer: GPU_CODE=lib takes it from the folder of another build.
 # PTX of compute_90 is for cards newer than those named. One file includes all, for nvcc and hipcc take one.
 NVCC_FLAGS  := -std=c++17 -I. -O3 -fatbin -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 -gencode arch=compute_90,code=compute_90
 HIPCC_FLAGS := -std=c++17 -I. -O3 --genco --offload-arch=gfx906 --offload-arch=gfx908 --offload-arch=gfx90a -x hip
@@ -159,6 +160,12 @@ $(O)/$(1).cu: $(CU_SRCS_$(1)) Makefile
 	@mkdir -p $$(@D)
 	$$(Q)printf '#include "%s"\n' $(CU_SRCS_$(1)) > $$@
 
+ifneq ($(GPU_CODE),)
+$(LIB)/$(1).fatbin $(LIB)/$(1).hsaco: $(LIB)/%: $(GPU_CODE)/% $(O)/$(1).cu
+	@mkdir -p $$(@D)
+	$$(call say,COPY,$$@)
+	$(Q)cp $$< $$@
+else
 $(LIB)/$(1).fatbin: $(O)/$(1).cu
 	@mkdir -p $$(@D)
 	$$(call say,NVCC,$$@)
@@ -168,6 +175,7 @@ $(LIB)/$(1).hsaco: $(O)/$(1).cu $(wildcard kernels/simt/*.h kernels/*/*_cu*.h)
 	@mkdir -p $$(@D)
 	$$(call say,HIPCC,$$@)
 	$$(Q)$(HIPCC) $(HIPCC_FLAGS) $$< -o $$@
+endif
 endef
 $(foreach f,$(CU_FILES),$(eval $(call cu_file,$f)))
 
