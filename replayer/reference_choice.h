@@ -15,8 +15,8 @@ enum td_reference_choice {
 
 /* Who computes references, and how many ops each did. All zero: the CPU alone, until expect() says more. */
 struct td_reference_makers {
-    struct td_reference_gpu *_Atomic gpu; /* NULL: the CPU alone. One may come while others compute */
     atomic_llong by_gpu, by_cpu;
+    struct td_reference_gpu *_Atomic gpu; /* NULL: the CPU alone. One may come while others compute */
     double expected;               /* products of A and W so far */
     bool is_chosen;                /* whether there is a GPU to be used is settled */
 };
