@@ -17,6 +17,9 @@
 #include "wire/capture/packet.h"
 #include "wire/capture/plain_pcap.h"
 
+#define MOST_SECONDS INT64_C(9200000000)
+#define MOST_FRACTION INT64_C(4294967295000) /* a fraction is a word of microseconds, which libpcap makes nanoseconds */
+
 enum { SNAP = 262144, KERNEL_ROOM = 64 << 20, FILE_ROOM = 256 << 10, WAIT_MS = 100 };
 
 struct td_packets {
@@ -183,6 +186,15 @@ static int next_plain(struct td_packets *p, struct td_packet *out, struct td_err
     return 0;
 }
 
+/* Nanoseconds since 1970. A file may say any time: one before 1970, or after 2261, becomes the nearest that is counted. */
+static int64_t time_of(const struct td_packets *p, const struct timeval *t)
+{
+    const int64_t s = t->tv_sec < 0 ? 0 : t->tv_sec > MOST_SECONDS ? MOST_SECONDS : t->tv_sec;
+    const int64_t fraction = t->tv_usec < 0 ? 0 : t->tv_usec > MOST_FRACTION ? MOST_FRACTION : t->tv_usec;
+
+    return s * 1000000000 + fraction * (p->nanoseconds ? 1 : 1000);
+}
+
 int td_packets_next(struct td_packets *p, struct td_packet *out, struct td_error *err)
 {
     struct pcap_pkthdr *head;
@@ -197,9 +209,7 @@ int td_packets_next(struct td_packets *p, struct td_packet *out, struct td_error
         got = pcap_next_ex(p->pcap, &head, &data);
     }
     if (got == 1) {
-        *out = (struct td_packet){.t_ns = (int64_t)head->ts.tv_sec * 1000000000 +
-                                          (int64_t)head->ts.tv_usec * (p->nanoseconds ? 1 : 1000),
-                                  .data = data, .captured = head->caplen, .wire = head->len};
+        *out = (struct td_packet){.t_ns = time_of(p, &head->ts), .data = data, .captured = head->caplen, .wire = head->len};
         return 1;
     }
     if (got == 0 || got == PCAP_ERROR_BREAK)
