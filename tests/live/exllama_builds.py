@@ -4,28 +4,29 @@
 CSRC is the folder csrc/libtorch_stable/quantization/gptq of vLLM 0.26's source distribution. `fetch` in its place has
 pip download that from its registry (38 MB), and nothing of it run. Writes OUT/NAME.fatbin for ARCH (sm_90), which
 `gate --build` takes beside a recording of a vLLM with --linear-backend exllama, and OUT/builds.txt: name, then the forms of
-model (vllm_gpu/builds.sh) in which it must be caught, `right` or `slow`. Only the source up to the kernel is used: what
+model (vllm_gpu/builds.sh) in which it must be caught, `right`, `any` or `slow`. Only the source up to the kernel is used: what
 follows needs torch. Needs nvcc. 40 s on two cores.
 SPDX-License-Identifier: Apache-2.0
 """
 import os
-import subprocess
 import sys
-import tarfile
 import tempfile
 
+from kernel_builds import compile_build, edited, fetch
+
+QUANTIZATION = "libtorch_stable/quantization/gptq"
 KERNEL = "gemm_half_q_half_gptq_4bit_kernel"
 FORMS = "plain fine act g32 zeros"
 GROUP = "    if (k == nextgroup) {\n      group++;\n      nextgroup += groupsize;\n      b_gptq_qzeros_.item4(zeros, group, n);\n      b_gptq_scales_.item4_f(scales, group, n);"
-# name: where it must be caught, and pairs of (text of the kernel, what stands in its place)
+# name: where it must be caught, and edits (text of the kernel, what stands in its place, how often it is there: once)
 EDITS = {
     "itself": ("right", []),
     "column_4th": (FORMS, [("__float2half_rn(block_c[m][3])", "__float2half_rn(block_c[m][3] * 1.001f)")]),
-    "all_01pct": (FORMS, [("__float2half_rn(block_c[m][", "__float2half_rn(1.001f * block_c[m][")]),
+    "all_01pct": (FORMS, [("__float2half_rn(block_c[m][", "__float2half_rn(1.001f * block_c[m][", 4)]),
     # scales of the form plain have 5 significant bits
     "scales_bf16": ("fine act g32 zeros", [("b_gptq_scales_.item4_f(scales, group, n);",
                      "b_gptq_scales_.item4_f(scales, group, n);"
-                     "for (int s = 0; s < 4; s++) scales[s] = __bfloat162float(__float2bfloat16(scales[s]));")]),
+                     "for (int s = 0; s < 4; s++) scales[s] = __bfloat162float(__float2bfloat16(scales[s]));", 2)]),
     "k_slice": (FORMS, [("  int end_k = min(", "  if (blockIdx.z == 2) return;\n  int end_k = min(")]),
     "lost_update": (FORMS, [("    atomicAdd(out, result01);", "    if (n % 64 == 8) *out = __hadd2(*out, result01); else atomicAdd(out, result01);")]),
     "wrong_row": (FORMS, [("c_.item_ptr(offset_m + m, n)", "c_.item_ptr(offset_m + (m_count > 1 && m == m_count - 1 ? m - 1 : m), n)")]),
@@ -35,9 +36,9 @@ EDITS = {
     "scales_late": ("g32 zeros", [(GROUP, GROUP.replace("item4_f(scales, group,", "item4_f(scales, group - 1,"))]),
     # zero points of the forms but zeros are all equal
     "zeros_late": ("zeros", [(GROUP, GROUP.replace("item4(zeros, group,", "item4(zeros, group - 1,"))]),
-    "zeros_middle": ("zeros", [("b_gptq_qzeros_.item4(zeros, group, n);", "for (int s = 0; s < 4; s++) zeros[s] = 7;")]),
+    "zeros_middle": ("zeros", [("b_gptq_qzeros_.item4(zeros, group, n);", "for (int s = 0; s < 4; s++) zeros[s] = 7;", 2)]),
     # no GPU has shown it yet
-    "no_barrier": ("-", [("  __syncthreads();\n", "")]),
+    "no_barrier": ("any", [("  __syncthreads();\n", "")]),
     "honest_reverse": ("right", [("blockIdx.z * BLOCK_KN_SIZE", "(gridDim.z - 1 - blockIdx.z) * BLOCK_KN_SIZE")]),
 }
 FLAGS = {"honest_nofma": ["-fmad=false"], "honest_o1": ["-Xptxas", "-O1"]}
@@ -60,64 +61,26 @@ def source_of(csrc):
     return "#include <cuda_bf16.h>\n" + head, text[begin:end]
 
 
-def edited(kernel, pairs):
-    for old, new in pairs:
-        if old not in kernel:
-            sys.exit(f"exllama_builds: this source is not that of vLLM 0.26: no {old!r}")
-        kernel = kernel.replace(old, new)
-    return kernel
-
-
-# A backend of builds that says the package's name: pip download asks one, and the package's own needs torch.
-BACKEND = """import os
-def get_requires_for_build_wheel(config_settings=None): return []
-def prepare_metadata_for_build_wheel(folder, config_settings=None):
-    name = "vllm-%s.dist-info" % os.environ["VLLM_VERSION"]
-    os.makedirs(os.path.join(folder, name))
-    with open(os.path.join(folder, name, "METADATA"), "w") as f:
-        f.write("Metadata-Version: 2.1\\nName: vllm\\nVersion: %s\\n" % os.environ["VLLM_VERSION"])
-    return name
-"""
-VERSION = "0.26.0"
-
-
-def fetch(folder):
-    """Download the source distribution, and return its CSRC."""
-    backend = os.path.join(folder, "backend", "setuptools")
-    os.makedirs(backend)
-    open(os.path.join(backend, "__init__.py"), "w").close()
-    with open(os.path.join(backend, "build_meta.py"), "w") as f:
-        f.write(BACKEND)
-    subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-cache-dir", "--no-deps", "--no-build-isolation", "--no-binary", "vllm",
-                    "vllm==" + VERSION, "-d", folder], check=True, env=os.environ | {"PYTHONPATH": os.path.dirname(backend), "VLLM_VERSION": VERSION})
-    csrc = f"vllm-{VERSION}/csrc/libtorch_stable/quantization/gptq"
-    with tarfile.open(os.path.join(folder, f"vllm-{VERSION}.tar.gz")) as tar:
-        tar.extractall(folder, members=[m for m in tar if m.isfile() and m.name.startswith(csrc)], filter="data")
-    return os.path.join(folder, csrc)
-
-
 def build(csrc, out, arch):
     head, kernel = source_of(csrc)
     instances = "".join(INSTANCE % m for m in range(1, 9)) + "}\n}\n"
     os.makedirs(out, exist_ok=True)
+    path = os.path.join(out, "kernel.cu")
+    for name in [*EDITS, *FLAGS]:
+        with open(path, "w") as f:
+            f.write(head + edited(kernel, EDITS.get(name, ("", []))[1]) + instances)
+        compile_build(out, name, path, arch, ["-I", csrc, *FLAGS.get(name, [])])
+    os.remove(path)
     with open(os.path.join(out, "builds.txt"), "w") as f:
         for name in [*EDITS, *FLAGS]:
             f.write(f"{name} {EDITS[name][0] if name in EDITS else 'right'}\n")
-    for name in [*EDITS, *FLAGS]:
-        path = os.path.join(out, name + ".cu")
-        with open(path, "w") as f:
-            f.write(head + edited(kernel, EDITS.get(name, ("", []))[1]) + instances)
-        subprocess.run(["nvcc", "-std=c++17", "-arch=" + arch, "-fatbin", "-I", csrc, *FLAGS.get(name, []), path,
-                        "-o", os.path.join(out, name + ".fatbin")], check=True)
-        os.remove(path)
-        print(name, flush=True)
 
 
 def main():
     if len(sys.argv) not in (3, 4):
         sys.exit(__doc__)
     with tempfile.TemporaryDirectory() as folder:
-        build(fetch(folder) if sys.argv[1] == "fetch" else sys.argv[1], sys.argv[2], (sys.argv[3:] or ["sm_90"])[0])
+        build(os.path.join(fetch(folder), QUANTIZATION) if sys.argv[1] == "fetch" else sys.argv[1], sys.argv[2], (sys.argv[3:] or ["sm_90"])[0])
 
 
 main()

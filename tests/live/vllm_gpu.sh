@@ -24,6 +24,9 @@
 #             differ): wrong ones must be caught, right ones pass; a table at the end. BUILDS=OUT of
 #             exllama_builds.py, made where pip and nvcc are; FORMS=WORD as below; MAX_OPS=480, SLOW_OPS=96 ops of
 #             each; ten to fifteen minutes for all forms, two to four for one
+#   marlin-builds  the same with builds of vLLM's Marlin beside recordings of four forms (g128, awq: zero points that
+#             differ, act: act-order, g32). BUILDS=OUT of marlin_builds.py; ONLY=PATTERN: builds whose name fits; FORMS, MAX_OPS,
+#             SLOW_OPS as above; a quarter of an hour for all forms, three to five minutes for one
 #   small-effect  after exllama-builds: a build that is 2 % slower, and an equal one, ROUNDS=10 times
 #             each: how often each is called slower, by the policy's defaults and by smaller effects.
 #             BENCH_SECONDS=480 at a time; run it again for more rounds

@@ -1,5 +1,6 @@
 # shellcheck shell=bash disable=SC2154
-# builds.sh - for vllm_gpu.sh: builds of vLLM's own 4-bit kernel with one edit each (exllama_builds.py), beside recordings of it.
+# builds.sh - for vllm_gpu.sh: builds of vLLM's own 4-bit kernels with one edit each (exllama_builds.py, marlin_builds.py), beside
+# recordings of them.
 # SPDX-License-Identifier: Apache-2.0
 
 # Forms of model: name, options of random_gptq.py. vLLM 0.26 serves no GPTQ model whose zero points differ: there its
@@ -9,6 +10,11 @@ fine:--fine
 act:--act-order --fine
 g32:--group 32 --fine
 zeros:--zeros --group 32 --fine"
+# And for Marlin, which has an instance of its template for each; awq: with zero points that differ
+MARLIN_FORMS="g128:--fine
+awq:--awq --fine
+act:--act-order --fine
+g32:--group 32 --fine"
 
 record_direct() { # NAME MODEL
     rm -rf "${WORK:?}/$1"
@@ -21,64 +27,90 @@ for rows in (1, 7, 24):
     "$BIN/fixture" verify "$WORK/$1" >>"$WORK/$1.record.txt" 2>&1 || wrong "fixture verify $1"
 }
 
-# record_form NAME OPTIONS OF random_gptq.py...: sets form_fixture. A recording that is there is used again.
+# record_form NAME BACKEND OPTIONS OF random_gptq.py...: sets form_fixture. A recording that is there is used again.
 record_form() {
     form_fixture=$WORK/builds-$1
     [ ! -e "$form_fixture/manifest.json" ] || return 0
-    "$PYTHON" "$HERE/random_gptq.py" "$WORK/model-builds-$1" "${@:2}" || { wrong "builds-$1: no model"; return 1; }
+    "$PYTHON" "$HERE/random_gptq.py" "$WORK/model-builds-$1" "${@:3}" || { wrong "builds-$1: no model"; return 1; }
     if [ "$1" = zeros ]; then
         record_direct "builds-$1" "model-builds-$1"
     else
-        record_server "builds-$1" "model-builds-$1" --enforce-eager --linear-backend exllama
+        record_server "builds-$1" "model-builds-$1" --enforce-eager --linear-backend "$2"
     fi
 }
 
 # What the report names first: "all elements: +0.1 % [...]"
 named() { sed -nE 's/^ *worst places: *//p' "$1" | head -n 1 | cut -c 1-60; }
 
-# judge_build FORM NAME WANT...: one build beside the form's recording. WANT: right, slow, the forms in which it must be
-# caught (in others it gives what the kernel gives), or "-". A slow one is timed beside `itself`, of the form plain, and must not
-# be wrong; nothing is expected of its speed.
+# judge_build FORM NAME WANT...: one build ($builds/NAME.fatbin) beside the form's recording of $kernel. WANT: right, slow, caught, the
+# forms in which it must be caught (in others it gives what the kernel gives), or any. A slow one is timed beside `itself`, and must
+# not be wrong; nothing is expected of its speed.
 judge_build() {
     local form=$1 name=$2 want=${*:3} out=$WORK/builds-$1-$2 rc verdict=ok options=(--lanes ops --max-ops "${MAX_OPS:-480}")
-    [ "$want" != slow ] || options=(--lanes "ops,speed" --baseline-build "$BUILDS/itself.fatbin" --max-ops "${SLOW_OPS:-96}")
-    "$BIN/gate" "$form_fixture" --build "$BUILDS/$name.fatbin" "${options[@]}" --only gemm_half_q_half --time all -v >"$out.txt" 2>&1
+    [ "$want" != slow ] || options=(--lanes "ops,speed" --baseline-build "$builds/itself.fatbin" --max-ops "${SLOW_OPS:-96}")
+    "$BIN/gate" "$form_fixture" --build "$builds/$name.fatbin" "${options[@]}" --only "$kernel" --time all -v >"$out.txt" 2>&1
     rc=$?
     case $want in
     right) [ $rc = 0 ] || verdict=WRONG ;;
+    caught) [ $rc = 1 ] || verdict=WRONG ;;
     slow) grep -q ' ops=0/' "$out.txt" || verdict=WRONG ;;
-    -) ;;
+    any) ;;
     *" $form "* | "$form "* | *" $form" | "$form") [ $rc = 1 ] || verdict=WRONG ;;
     *) [ $rc = 0 ] || verdict=WRONG ;; # this form's numbers cannot show it
     esac
     [ $verdict = ok ] || wrong "builds-$form-$name: exit $rc"
-    printf '%-6s %-15s %-5s %-4s %s  %s\n' "$form" "$name" "$verdict" "$rc" "$(grep -oE '^verdict: [a-z]+|ops=[0-9/]+|slower=[0-9/]+' "$out.txt" | tr '\n' ' ')" \
+    printf '%-12s %-15s %-5s %-4s %s  %s\n' "$form" "$name" "$verdict" "$rc" "$(grep -oE '^verdict: [a-z]+|ops=[0-9/]+|slower=[0-9/]+' "$out.txt" | tr '\n' ' ')" \
         "$(named "$out.txt")" >>"$WORK/builds.txt"
 }
 
-# All builds beside all forms, and a table of them. BUILDS: a folder of exllama_builds.py; where it is not there, it is made, which
-# takes nvcc, and a registry from which pip can download.
+# made SCRIPT BUILDS FILE WORD...: is FILE there? Else SCRIPT makes it, which takes nvcc, and a registry from which pip can download.
+made() {
+    [ -e "$3" ] || "$PYTHON" "$HERE/$1" "${CSRC:-fetch}" "$2" sm_90 "${@:4}" >"$WORK/builds.make.txt" 2>&1 ||
+        { tail -n 5 "$WORK/builds.make.txt"; wrong "$1 cannot make $3"; return 1; }
+}
+
+# All builds beside all forms, and a table of them. BUILDS: a folder of exllama_builds.py; what is not there is made.
 stage_exllama-builds() {
-    local form options name want
-    BUILDS=${BUILDS:-$WORK/builds.out}
-    [ -e "$BUILDS/builds.txt" ] || "$PYTHON" "$HERE/exllama_builds.py" "${CSRC:-fetch}" "$BUILDS" >"$WORK/builds.make.txt" 2>&1 ||
-        { tail -n 5 "$WORK/builds.make.txt"; wrong "exllama-builds: cannot be made"; return; }
-    echo "form   build           as it should be, exit, what was found" >"$WORK/builds.txt"
+    local form options name want builds=${BUILDS:-$WORK/builds.out} kernel=gemm_half_q_half
+    made exllama_builds.py "$builds" "$builds/builds.txt" || return
+    echo "form         build           as it should be, exit, what was found" >"$WORK/builds.txt"
     while IFS=: read -r form options; do
         [[ $form = *${FORMS:-}* ]] || continue
         # shellcheck disable=SC2086
-        record_form "$form" $options </dev/null || continue
+        record_form "$form" exllama $options </dev/null || continue
         while read -r name want; do
             [ "$want" = slow ] && [ "$form" != plain ] || judge_build "$form" "$name" "$want" </dev/null
-        done <"$BUILDS/builds.txt"
+        done <"$builds/builds.txt"
     done <<<"$BUILD_FORMS"
+    tee -a "$WORK/table.txt" <"$WORK/builds.txt"
+}
+
+# The same of Marlin. BUILDS: a folder of marlin_builds.py. Its own code gives the recorded bits, compiled by any nvcc: the order of its
+# sums is written in the source.
+stage_marlin-builds() {
+    local form options name want builds kernel=Marlin all=${BUILDS:-$WORK/marlin-builds.out}
+    echo "form         build           as it should be, exit, what was found" >"$WORK/builds.txt"
+    while IFS=: read -r form options; do
+        [[ $form = *${FORMS:-}* ]] || continue
+        builds=$all/$form
+        made marlin_builds.py "$all" "$builds/builds.txt" "$form" || continue
+        # shellcheck disable=SC2086
+        record_form "marlin-$form" marlin $options </dev/null || continue
+        while read -r name want; do
+            # shellcheck disable=SC2053 # a pattern
+            [[ $name = ${ONLY:-*} ]] || continue
+            judge_build "marlin-$form" "$name" "$want" </dev/null
+            [ "$name" != itself ] || grep -q 'all are bit-equal' "$WORK/builds-marlin-$form-itself.txt" ||
+                wrong "builds-marlin-$form-itself: not every output is bitwise the recorded one"
+        done <"$builds/builds.txt"
+    done <<<"$MARLIN_FORMS"
     tee -a "$WORK/table.txt" <"$WORK/builds.txt"
 }
 
 # How small a slow-down is seen: slow_2 and `itself`, ROUNDS=10 times each beside `itself` (bench/detect/small_effect.sh).
 stage_small-effect() {
-    BUILDS=${BUILDS:-$WORK/builds.out}
+    local builds=${BUILDS:-$WORK/builds.out}
     need builds-plain/manifest.json "exllama-builds (FORMS=plain)" || return
-    "$ROOT/bench/detect/small_effect.sh" "$WORK/builds-plain" "$BUILDS/itself.fatbin" "$BUILDS/slow_2.fatbin" "$WORK/small" --only gemm_half_q_half \
+    "$ROOT/bench/detect/small_effect.sh" "$WORK/builds-plain" "$builds/itself.fatbin" "$builds/slow_2.fatbin" "$WORK/small" --only gemm_half_q_half \
         --max-ops "${SLOW_OPS:-96}" | tee -a "$WORK/table.txt"
 }
