@@ -44,11 +44,11 @@ named() { sed -nE 's/^ *worst places: *//p' "$1" | head -n 1 | cut -c 1-60; }
 
 # judge_build FORM NAME WANT...: one build ($builds/NAME.fatbin) beside the form's recording of $kernel. WANT: right, slow, caught, the
 # forms in which it must be caught (in others it gives what the kernel gives), or any. A slow one is timed beside `itself`, and must
-# not be wrong; nothing is expected of its speed.
+# not be wrong; nothing is expected of its speed. One that hangs in every op is ended.
 judge_build() {
     local form=$1 name=$2 want=${*:3} out=$WORK/builds-$1-$2 rc verdict=ok options=(--lanes ops --max-ops "${MAX_OPS:-480}")
     [ "$want" != slow ] || options=(--lanes "ops,speed" --baseline-build "$builds/itself.fatbin" --max-ops "${SLOW_OPS:-96}")
-    "$BIN/gate" "$form_fixture" --build "$builds/$name.fatbin" "${options[@]}" --only "$kernel" --time all -v >"$out.txt" 2>&1
+    timeout 240 "$BIN/gate" "$form_fixture" --build "$builds/$name.fatbin" "${options[@]}" --only "$kernel" --time all -v >"$out.txt" 2>&1
     rc=$?
     case $want in
     right) [ $rc = 0 ] || verdict=WRONG ;;
