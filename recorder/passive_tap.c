@@ -8,6 +8,7 @@
 #include "common/clock.h"
 #include "common/json.h"
 #include "common/log.h"
+#include "common/processes.h"
 #include "recorder/tap_client/tap_client.h"
 #include "recorder/tap_options.h"
 
@@ -45,7 +46,7 @@ static void connect_tap(struct td_passive_tap *t, const struct td_record_options
     options.clock_shift_ns = t->shift_ns;
     options.stop = stop;
     if (!td_api_url(server, url, sizeof url, NULL))
-        target.port = td_tap_local_port(url);
+        target.port = td_local_port(url);
     if (!target.socket && !target.port)
         snprintf(t->no_tap, sizeof t->no_tap, "the server runs on another machine; run record there to get its GEMMs");
     else if (td_tap_client_open(&target, &options, &t->client, &why))

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "common/processes.h"
 #include "recorder/dropped_ops.h"
 #include "recorder/flight_watch.h"
 #include "recorder/send_requests.h"
@@ -25,7 +26,7 @@ static void connect_tap(struct td_recording *r)
     const struct td_record_options *o = r->opt;
     struct td_tap_client_target target = {.socket = o->tap_socket,
                                           .pid = r->started.proc.pid,
-                                          .port = td_tap_local_port(r->url),
+                                          .port = td_local_port(r->url),
                                           .wait_ms = r->started.proc.pid > 0 ? 5000 : 500};
     struct td_tap_client_options options = td_tap_options_of(o, r->server.kind);
     struct td_error why = {0};

@@ -2,38 +2,13 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "recorder/tap_options.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-#include <unistd.h>
 
 #define LLAMACPP_RINGS 2            /* it computes on one thread, a prompt of many tokens at once
                                        ... */
 #define LLAMACPP_RING (64LL << 20)
 #define ALL_OPS_RING (256LL << 20)  /* ... and with every node a step brings its K/V cache several
                                        times */
-
-int td_tap_local_port(const char *url)
-{
-    bool https = !strncmp(url, "https", 5);
-    char host[256], mine[256] = "", *end;
-    const char *at = strstr(url, "://") + 3, *colon;
-    int port = https ? 443 : 80;
-
-    snprintf(host, sizeof host, "%.*s", (int)strcspn(at, "/"), at);
-    end = *host == '[' ? strchr(host, ']') : host;
-    colon = end ? strchr(end, ':') : NULL;
-    if (colon) {
-        port = atoi(colon + 1);
-        host[colon - host] = '\0';
-    }
-    gethostname(mine, sizeof mine - 1);
-    return !strcasecmp(host, "localhost") || !strncmp(host, "127.", 4) || !strcmp(host, "[::1]") ||
-                   !strcasecmp(host, mine)
-               ? port
-               : 0;
-}
 
 struct td_tap_client_options td_tap_options_of(const struct td_record_options *o, enum td_api_kind kind)
 {

@@ -5,8 +5,6 @@
 
 #include "recorder/record_options.h"
 
-/* The port of "http://HOST:PORT/..." when HOST is this machine, else 0. */
-int td_tap_local_port(const char *url);
 /* Of a server of this kind. The caller adds the writer, and how rows are named. What the options point
  * at is borrowed. */
 struct td_tap_client_options td_tap_options_of(const struct td_record_options *o, enum td_api_kind kind);

@@ -2,22 +2,17 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "recorder/tap_client/find_taps.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/processes.h"
 #include "recorder/tap/core/tap_proto.h"
 #include "recorder/tap_client/proc_files.h"
-
-#define INODES_MAX 64
-#define PROCESSES_MAX 65536
 
 static const char loaded[] =
     "the tap is loaded but has seen no GEMM yet: send the server a request first; it sees "
@@ -26,8 +21,6 @@ static const char loaded[] =
 static const char not_loaded[] =
     "the server runs without the tap: start it with `record --run -- COMMAND`, or after "
     "`eval \"$(record --tap-env)\"` in its shell";
-
-struct process { pid_t pid, parent; bool in; }; /* in: of the server */
 
 /* ---- /proc ----------------------------------------------------------------------------------- */
 
@@ -47,141 +40,30 @@ static bool read_env(pid_t pid, const char *name, char *out, size_t max)
     return found;
 }
 
-/* -1: not known. */
-static pid_t read_parent(pid_t pid)
+/* ---- which processes ---------------------------------------------------------------------------- */
+
+static int mark_port(struct td_process *all, size_t n, int port, struct td_error *err)
 {
-    struct td_buf b = TD_BUF_INIT(1u << 20);
-    int parent = -1;
-    char *p;
-
-    if (client_read_proc(pid, "stat", &b) && (p = strrchr(td_buf_str(&b), ')')) &&
-        sscanf(p, ") %*c %d", &parent) != 1)
-        parent = -1;
-    td_buf_release(&b);
-    return parent;
-}
-
-/* List all processes that we can see; freed by the caller. NULL: there are none. *n of
- * PROCESSES_MAX + 1: there are more. */
-static struct process *list_processes(size_t *n)
-{
-    struct process *all = NULL, *more;
-    DIR *d = opendir("/proc");
-    struct dirent *e;
-
-    *n = 0;
-    while (d && (e = readdir(d)) && *n <= PROCESSES_MAX) {
-        if (!isdigit((unsigned char)e->d_name[0]))
-            continue;
-        if (*n % 256 == 0) {
-            more = realloc(all, (*n + 256) * sizeof *all);
-            if (!more)
-                break;
-            all = more;
-        }
-        all[*n].pid = atoi(e->d_name);
-        all[*n].parent = read_parent(all[*n].pid);
-        all[(*n)++].in = false;
-    }
-    if (d)
-        closedir(d);
-    return all;
-}
-
-/* Mark all descendants of marked processes. */
-static void mark_descendants(struct process *all, size_t n)
-{
-    bool grew = true;
-    size_t i, j;
-
-    while (grew) {
-        grew = false;
-        for (i = 0; i < n; i++)
-            for (j = 0; j < n && !all[i].in; j++)
-                if (all[j].in && all[i].parent == all[j].pid)
-                    all[i].in = grew = true;
-    }
-}
-
-/* ---- port -> sockets' inodes -> processes ---------------------------------------------------- */
-
-/* Append the inodes of the sockets that listen on a port, of one table of the kernel. Returns how
- * many there are then; INODES_MAX + 1: there are more than inode has room for. */
-static int listening_inodes(const char *table, int port, unsigned long *inode, int n)
-{
-    FILE *f = fopen(table, "re");
-    char line[512];
-
-    while (f && fgets(line, sizeof line, f) && n <= INODES_MAX) {
-        unsigned local, status;
-        unsigned long i;
-
-        if (sscanf(line,
-                   " %*d: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x %*x:%*x %*x:%*x %*x %*u %*u %lu",
-                   &local, &status, &i) == 3 &&
-            status == 0x0a && (int)local == port && ++n <= INODES_MAX)
-            inode[n - 1] = i;
-    }
-    if (f)
-        fclose(f);
-    return n;
-}
-
-/* Has the process one of these sockets open? *denied is set when we may not look. */
-static bool has_socket(pid_t pid, const unsigned long *inode, int n, bool *denied)
-{
-    char path[64], to[64], want[64];
-    struct dirent *e;
-    bool found = false;
-    DIR *d;
-
-    snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
-    d = opendir(path);
-    *denied |= !d && errno == EACCES;
-    while (d && !found && (e = readdir(d))) {
-        ssize_t k = readlinkat(dirfd(d), e->d_name, to, sizeof to - 1);
-        int i;
-
-        if (k < 0)
-            continue;
-        to[k] = '\0';
-        for (i = 0; i < n; i++) {
-            snprintf(want, sizeof want, "socket:[%lu]", inode[i]);
-            found |= !strcmp(to, want);
-        }
-    }
-    if (d)
-        closedir(d);
-    return found;
-}
-
-static int mark_port(struct process *all, size_t n_all, int port, struct td_error *err)
-{
-    unsigned long inode[INODES_MAX];
-    int n = listening_inodes("/proc/net/tcp6", port, inode,
-                             listening_inodes("/proc/net/tcp", port, inode, 0));
-    bool denied = false, any = false;
-    size_t i;
-
-    if (!n)
+    switch (td_processes_mark_port("/proc", all, n, port)) {
+    case TD_LISTENER_FOUND:
+        return TD_OK;
+    case TD_LISTENER_NONE:
         return td_fail(err, TD_ENOTFOUND,
                        "no process of this machine listens on port %d; for a server in a container "
                        "give --tap-socket",
                        port);
-    if (n > INODES_MAX)
+    case TD_LISTENER_TOO_MANY:
         return td_fail(err, TD_ELIMIT, "more than %d sockets listen on port %d; give --tap-socket",
-                       INODES_MAX, port);
-    for (i = 0; i < n_all; i++) {
-        all[i].in = has_socket(all[i].pid, inode, n, &denied);
-        any |= all[i].in;
+                       TD_LISTENERS_MAX, port);
+    case TD_LISTENER_DENIED:
+        return td_fail(err, TD_ENOTFOUND, "port %d belongs to a process that another user owns; give --tap-socket", port);
+    case TD_LISTENER_HIDDEN:
+        break;
     }
-    if (!any)
-        return td_fail(err, TD_ENOTFOUND, "port %d belongs to a process that %s; give --tap-socket",
-                       port, denied ? "another user owns" : "is hidden from us (a container?)");
-    return TD_OK;
+    return td_fail(err, TD_ENOTFOUND, "port %d belongs to a process that is hidden from us (a container?); give --tap-socket", port);
 }
 
-static int mark_pid(struct process *all, size_t n, pid_t pid, struct td_error *err)
+static int mark_pid(struct td_process *all, size_t n, pid_t pid, struct td_error *err)
 {
     size_t i;
 
@@ -282,29 +164,29 @@ static int find_once(const struct td_tap_client_target *t, struct client_found o
 {
     struct client_found one;
     struct td_error folder = {0};
-    struct process *all;
+    struct td_process *all;
     size_t n_all, i;
     bool any_loaded = false;
     int rc;
 
     *n = 0;
     *missed = (struct client_missed){0};
-    all = list_processes(&n_all);
+    all = td_processes_list("/proc", &n_all);
     if (!all)
         return td_fail(
             err, TD_EIO,
             "/proc cannot be read: the tap's process cannot be found; give --tap-socket");
-    if (n_all > PROCESSES_MAX)
+    if (n_all > TD_PROCESSES_MAX)
         rc = td_fail(err, TD_ELIMIT,
                      "more than %d processes on this machine: the tap's is not looked for; give "
                      "--tap-socket",
-                     PROCESSES_MAX);
+                     TD_PROCESSES_MAX);
     else if (t->pid > 0)
         rc = mark_pid(all, n_all, t->pid, err);
     else
         rc = mark_port(all, n_all, t->port, err);
     if (!rc)
-        mark_descendants(all, n_all);
+        td_processes_mark_descendants(all, n_all);
     for (i = 0; i < n_all && !rc; i++) {
         if (!all[i].in)
             continue;
