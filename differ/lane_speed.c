@@ -13,6 +13,7 @@
 #include "differ/report_speed.h"
 #include "differ/speed_clocks.h"
 #include "differ/speed_ops.h"
+#include "differ/speed_others.h"
 #include "differ/speed_server.h"
 #include "differ/speed_starts.h"
 
@@ -30,8 +31,19 @@ static double level_of_row(const struct td_speed *s, const struct td_policy *pol
     return policy->speed_alpha / (double)(rows ? rows : 1);
 }
 
+static int copy_blocks(const struct td_speed_block *block, size_t n, struct td_speed *s)
+{
+    s->block = n ? malloc(n * sizeof *block) : NULL;
+    if (!s->block)
+        return n ? TD_ENOMEM : TD_OK;
+    memcpy(s->block, block, n * sizeof *block);
+    s->n_blocks = n;
+    return TD_OK;
+}
+
 int td_speed_compare(const struct td_judged_ops *candidate, const struct td_groups *g, const cJSON *base, const cJSON *now,
-                     const struct td_policy *policy, struct td_speed *s, struct td_error *err)
+                     const struct td_speed_block *block, size_t n_blocks, const struct td_policy *policy, struct td_speed *s,
+                     struct td_error *err)
 {
     size_t i;
     int rc;
@@ -41,10 +53,10 @@ int td_speed_compare(const struct td_judged_ops *candidate, const struct td_grou
     for (i = 0; i < TD_N_METRICS; i++)
         s->spread[i] = policy->start_spread;
     if (base && now)
-        td_speed_starts_find(base, now, s);
-    rc = td_speed_ops(candidate, s, err);
+        td_speed_starts_find(base, now, policy->others, s);
+    rc = copy_blocks(block, n_blocks, s) ? td_fail(err, TD_ENOMEM, "no memory for timings") : td_speed_ops(candidate, s, err);
     if (!rc)
-        rc = td_speed_server(g, s, err);
+        rc = td_speed_server(g, policy, s, err);
     if (rc)
         return rc;
     s->alpha_row = level_of_row(s, policy);
@@ -189,6 +201,21 @@ static void judge_starts(const struct td_speed *s, const struct td_policy *polic
                             policy->detect * 100, need < TD_SPEED_STARTS_MOST ? "about" : "more than", need);
 }
 
+/* What other programs did beside the servers whose speed is judged, or would be. */
+static void note_others(const struct td_speed *s, struct td_lane *lane)
+{
+    if (s->left_out && !s->server_judged)
+        td_lane_note(lane, TD_INCONCLUSIVE,
+                     "the servers' speed is not judged: %s; rounds so disturbed: %d of %d, and %d others are needed: stop those programs, "
+                     "or give more --rounds",
+                     s->disturbed, s->left_out, s->rounds, TD_SPEED_ROUNDS_LEAST);
+    else if (s->left_out)
+        td_lane_note(lane, TD_NOT_JUDGED, "%d of %d rounds of both servers %s left out: %s", s->left_out, s->rounds, td_is(s->left_out), s->disturbed);
+    if (*s->others_unknown && s->server_judged)
+        td_lane_note(lane, TD_NOT_JUDGED, "what other programs took of the machine is not known: %s; where they slowed one server alone, that counts as its own",
+                     s->others_unknown);
+}
+
 void td_speed_judge(const struct td_speed *s, const struct td_policy *policy, struct td_lane *lane)
 {
     if (s->op_pairs)
@@ -201,6 +228,8 @@ void td_speed_judge(const struct td_speed *s, const struct td_policy *policy, st
         judge_starts(s, policy, lane);
     else if (s->server_judged)
         judge_rows(s, policy, false, lane);
+    else if (s->left_out)
+        ; /* note_others() says so */
     else if (s->starts)
         td_lane_no_evidence(lane, "the server's speed is information, though %zu starts were recorded: %s", s->starts,
                             *s->other_host ? s->other_host : "no prompt has a figure on each of them and of this server");
@@ -213,13 +242,23 @@ void td_speed_judge(const struct td_speed *s, const struct td_policy *policy, st
     if (!s->op_pairs && !s->server_pairs && !s->starts && !s->uneven)
         td_lane_no_evidence(lane, "no timings of both builds (ops: --baseline-build LIB; servers: "
                                   "--baseline-server HOST:PORT)");
+    if (!*s->client_limited)
+        note_others(s, lane);
     td_speed_clocks_judge(s, lane);
 }
 
 static int measure_speed(struct td_comparison *c, void *measured, struct td_error *err)
 {
-    return td_speed_compare(&c->ops, &c->groups, c->n_sides > 1 ? td_fixture_manifest(c->side[0].fx) : NULL,
-                            c->n_sides > 1 ? td_fixture_manifest(c->side[1].fx) : NULL, &c->policy, measured, err);
+    struct td_speed_block *block = NULL;
+    size_t n = 0;
+    int rc = td_speed_others_read(c->side, c->n_sides, &block, &n);
+
+    if (rc)
+        return td_fail(err, rc, "no memory for timings");
+    rc = td_speed_compare(&c->ops, &c->groups, c->n_sides > 1 ? td_fixture_manifest(c->side[0].fx) : NULL,
+                          c->n_sides > 1 ? td_fixture_manifest(c->side[1].fx) : NULL, block, n, &c->policy, measured, err);
+    free(block);
+    return rc;
 }
 
 static void release_speed(void *measured)

@@ -7,6 +7,7 @@
 #include "common/number_words.h"
 #include "differ/comparison.h"
 #include "differ/speed.h"
+#include "differ/speed_others.h"
 
 /* The change as a person reads it: of a time + is slower, of a throughput - is. */
 static void write_change(struct td_jw *w, const struct td_speed_row *r)
@@ -19,6 +20,28 @@ static void write_change(struct td_jw *w, const struct td_speed_row *r)
     td_jw_num_or_null(w, "change_hi", !e->reached ? NAN : rate ? 1 / (1 + e->lo) - 1 : e->hi);
 }
 
+static void write_blocks(struct td_jw *w, const struct td_speed *s)
+{
+    size_t i;
+
+    td_jw_arr(w, "others");
+    for (i = 0; i < s->n_blocks; i++) {
+        const struct td_speed_block *b = &s->block[i];
+        const bool known = !*b->others.unknown;
+
+        td_jw_obj(w, NULL);
+        td_jw_i64(w, "round", b->round + 1);
+        td_jw_cstr(w, "side", b->is_baseline ? "baseline" : "candidate");
+        td_jw_num_or_null(w, "cores", known ? b->others.cores : NAN);
+        td_jw_num_or_null(w, "of", known ? b->others.of : NAN);
+        td_jw_num_or_null(w, "waited", known && b->others.waited >= 0 ? b->others.waited : NAN);
+        td_jw_cstr(w, "unknown", known ? NULL : b->others.unknown);
+        td_jw_bool(w, "left_out", b->left_out);
+        td_jw_end(w);
+    }
+    td_jw_end(w);
+}
+
 void td_speed_write_json(const struct td_comparison *c, struct td_jw *w)
 {
     const struct td_speed *s = c->lane[TD_LANE_SPEED].measured;
@@ -29,6 +52,7 @@ void td_speed_write_json(const struct td_comparison *c, struct td_jw *w)
     td_jw_i64(w, "rounds", s->rounds);
     td_jw_i64(w, "starts", (int64_t)s->starts);
     td_jw_cstr(w, "other_host", *s->other_host ? s->other_host : NULL);
+    write_blocks(w, s);
     td_jw_obj(w, "spread");
     for (i = 0; i < TD_OP_HOT; i++)
         td_jw_num(w, td_speed_metric_name((enum td_speed_metric)i), s->spread[i]);
@@ -81,8 +105,8 @@ void td_speed_write_change(const struct td_comparison *c, struct td_jw *w)
                !r                 ? NULL
                : r == ops         ? "kernel time"
                : s->by_starts     ? "ITL against the recorded starts"
-               : s->server_judged ? "ITL"
-                                  : "ITL against a recording");
+               : s->rounds >= TD_SPEED_ROUNDS_LEAST ? "ITL"
+                                                    : "ITL against a recording");
 }
 
 /* ---- the lane in one line -------------------------------------------------------------------- */

@@ -85,6 +85,7 @@ void td_speed_release(struct td_speed *s)
         free(s->row[i].pairs.now);
     }
     free(s->row);
+    free(s->block);
     memset(s, 0, sizeof *s);
 }
 

@@ -7,8 +7,10 @@
 #ifndef TD_DIFFER_SPEED_H
 #define TD_DIFFER_SPEED_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "common/cpu_others.h"
 #include "common/error.h"
 #include "differ/stats.h"
 #include "differ/verdict.h"
@@ -45,6 +47,9 @@ struct td_speed_row {
     bool faster;                 /* significant the other way */
 };
 
+/* One side of a round: what ran beside it. */
+struct td_speed_block { bool is_baseline; int round; struct td_cpu_others others; bool left_out; };
+
 struct td_speed {
     struct td_speed_row *row; size_t n, cap;
     size_t op_pairs, server_pairs;
@@ -54,6 +59,10 @@ struct td_speed {
     double alpha_row;
     double itl;                  /* total effect; NaN: none */
     int rounds;
+    struct td_speed_block *block; size_t n_blocks; /* of live rounds, as far as the replays tell */
+    int left_out;                /* rounds that other programs disturbed (speed_others.h) */
+    char disturbed[300];         /* by what, in the first of them */
+    char others_unknown[160];    /* why nobody knows what other programs took; "": it is known, or no matter */
     size_t starts;               /* of the recorded server; 0: the recording does not tell */
     int64_t repeats_of_start;
     bool by_starts;              /* judged by these */

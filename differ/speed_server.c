@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "differ/speed_answer.h"
+#include "differ/speed_others.h"
 #include "differ/speed_starts.h"
 #include "wire/client_lag.h"
 
@@ -65,9 +66,13 @@ static int measure_spread(const struct td_groups *g, int rounds, struct td_speed
 {
     struct td_ratios r[N_SERVER_METRICS] = {{0}};
     size_t i, j;
-    int m, round, rc = TD_OK;
+    int m, round, before = 0, rc = TD_OK;
 
-    for (round = 1; round < rounds && !rc; round++) {
+    while (before < rounds && td_speed_others_left_out(s, before))
+        before++;
+    for (round = before + 1; round < rounds && !rc; round++) {
+        if (td_speed_others_left_out(s, round))
+            continue;
         for (m = 0; m < N_SERVER_METRICS; m++)
             r[m].n = 0;
         for (i = 0; i < g->n; i++) {
@@ -77,7 +82,7 @@ static int measure_spread(const struct td_groups *g, int rounds, struct td_speed
                 const struct td_exchange *a = p->by_role[TD_LIVE][j].x, *b;
                 struct td_answer_speed fa, fb;
 
-                if (p->by_role[TD_LIVE][j].round != round - 1 || !td_speed_is_evidence(a) ||
+                if (p->by_role[TD_LIVE][j].round != before || !td_speed_is_evidence(a) ||
                     !(b = find_answer_of_round(p, TD_LIVE, round, a->repeat)))
                     continue;
                 td_speed_of_answer(a, &fa);
@@ -91,6 +96,7 @@ static int measure_spread(const struct td_groups *g, int rounds, struct td_speed
             if (r[m].n)
                 s->spread[m] =
                     fmax(s->spread[m], expm1(fabs(td_stat_median(r[m].log_ratio, r[m].n))));
+        before = round;
     }
     for (m = 0; m < N_SERVER_METRICS; m++) {
         free(r[m].log_ratio);
@@ -115,7 +121,7 @@ static void check_client(const struct td_groups *g, enum td_role role, const cha
     td_client_lag_release(&lag);
 }
 
-int td_speed_server(const struct td_groups *g, struct td_speed *s, struct td_error *err)
+int td_speed_server(const struct td_groups *g, const struct td_policy *policy, struct td_speed *s, struct td_error *err)
 {
     int live = count_rounds(g, TD_LIVE), now = count_rounds(g, TD_NEW), rc = TD_OK;
     size_t i, j;
@@ -125,8 +131,10 @@ int td_speed_server(const struct td_groups *g, struct td_speed *s, struct td_err
         check_client(g, TD_BASE, "the recording", s);
     check_client(g, TD_LIVE, "the baseline", s);
     check_client(g, TD_NEW, "the candidate", s);
-    s->server_judged = s->rounds >= 2 && !*s->client_limited;
-    if (!s->server_judged && s->starts && !*s->other_host && !*s->client_limited) {
+    if (s->rounds >= TD_SPEED_ROUNDS_LEAST)
+        td_speed_others_leave_out(s, policy->others);
+    s->server_judged = s->rounds - s->left_out >= TD_SPEED_ROUNDS_LEAST && !*s->client_limited;
+    if (s->rounds < TD_SPEED_ROUNDS_LEAST && s->starts && !*s->other_host && !*s->client_limited) {
         rc = td_speed_starts_measure(g, s, err);
         s->by_starts = s->server_judged = s->server_pairs > 0;
         return rc;
@@ -138,7 +146,7 @@ int td_speed_server(const struct td_groups *g, struct td_speed *s, struct td_err
             const struct td_xref *x = &p->by_role[TD_NEW][j];
             const struct td_exchange *base;
 
-            if (!td_speed_is_evidence(x->x))
+            if (!td_speed_is_evidence(x->x) || (s->server_judged && td_speed_others_left_out(s, x->round)))
                 continue;
             base = s->rounds >= 2 ? find_answer_of_round(p, TD_LIVE, x->round, x->x->repeat)
                                     : find_answer_of_round(p, TD_BASE, 0, x->x->repeat);

@@ -9,6 +9,7 @@
 
 #include "common/json.h"
 #include "differ/speed_answer.h"
+#include "differ/speed_others.h"
 #include "format/planned.h"
 
 #define MOST_STARTS 100
@@ -84,7 +85,7 @@ static void compare_probes(const cJSON *base, const cJSON *now, struct td_speed 
              x > most ? "busier, or clocked lower," : "less busy, or clocked higher,", x, least, most);
 }
 
-void td_speed_starts_find(const cJSON *base, const cJSON *now, struct td_speed *s)
+void td_speed_starts_find(const cJSON *base, const cJSON *now, double others, struct td_speed *s)
 {
     const int64_t starts = td_planned_starts(base);
 
@@ -93,6 +94,7 @@ void td_speed_starts_find(const cJSON *base, const cJSON *now, struct td_speed *
     s->starts = (size_t)starts;
     s->repeats_of_start = td_json_get_i64(td_json_get(base, "plan"), "repeats", 0) / starts;
     compare_hosts(base, now, s);
+    td_speed_others_compare_starts(base, now, others, s);
     compare_probes(base, now, s);
 }
 

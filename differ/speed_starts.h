@@ -17,8 +17,9 @@
 
 /* Find how many starts the baseline's manifest tells of, and which fact of the candidate's differs. Fills s->starts, s->repeats_of_start
  * and s->other_host.
- *   base, now : manifests */
-void td_speed_starts_find(const cJSON *base, const cJSON *now, struct td_speed *s);
+ *   base, now : manifests
+ *   others    : the policy's limit of what other programs may take (speed_others.h) */
+void td_speed_starts_find(const cJSON *base, const cJSON *now, double others, struct td_speed *s);
 /* Add the rows of s->starts, if both are one machine: total, each category, and each concurrency where there are several. A row has a
  * pair for each start: its figure, and the candidate's. TD_OK, TD_ENOMEM. */
 int td_speed_starts_measure(const struct td_groups *g, struct td_speed *s, struct td_error *err);

@@ -3,6 +3,7 @@
 #include "format/host_facts.h"
 
 #include <dirent.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/fs.h"
+#include "common/json.h"
 
 /* Find the value of the first line "key : value" of a text; "" without one. */
 static void find_value(const char *text, const char *key, char *out, size_t n)
@@ -148,4 +150,34 @@ void td_host_facts_probes(struct td_writer *w, const double *ms, int n)
 
     td_writer_fact(w, "host", "cpu_probe_ms", list);
     cJSON_Delete(list);
+}
+
+void td_host_facts_others(struct td_writer *w, const struct td_cpu_others *others, int n)
+{
+    cJSON *list = cJSON_CreateArray(), *one;
+    int i;
+
+    for (i = 0; i < n; i++) {
+        one = cJSON_CreateObject();
+        cJSON_AddItemToArray(list, one);
+        if (*others[i].unknown) {
+            cJSON_AddStringToObject(one, "unknown", others[i].unknown);
+            continue;
+        }
+        cJSON_AddNumberToObject(one, "cores", round(others[i].cores * 1000) / 1000);
+        cJSON_AddNumberToObject(one, "of", others[i].of);
+        if (others[i].waited >= 0)
+            cJSON_AddNumberToObject(one, "waited", round(others[i].waited * 1000) / 1000);
+    }
+    td_writer_fact(w, "host", "others", list);
+    cJSON_Delete(list);
+}
+
+void td_host_facts_read_others(const cJSON *manifest, int i, struct td_cpu_others *out)
+{
+    const cJSON *one = cJSON_GetArrayItem(td_json_get(td_json_get(manifest, "host"), "others"), i);
+
+    *out = (struct td_cpu_others){td_json_get_num(one, "cores", -1), (int)td_json_get_i64(one, "of", 0), td_json_get_num(one, "waited", -1), ""};
+    if (!(out->cores >= 0) || out->of < 1)
+        snprintf(out->unknown, sizeof out->unknown, "%.150s", td_json_get_str(one, "unknown", "it was not measured"));
 }

@@ -6,6 +6,7 @@
 #ifndef TD_RECORDER_RECORDING_H
 #define TD_RECORDER_RECORDING_H
 
+#include "common/cpu_others.h"
 #include "common/fs.h"
 #include "format/fixture.h"
 #include "recorder/record_load.h"
@@ -36,6 +37,7 @@ struct td_recording {
     char dir[TD_PATH_MAX];        /* the fixture's */
     bool interrupted, server_gone;
     double probe_ms[TD_STARTS_MAX]; int n_probes; /* how fast the machine was, of each start */
+    struct td_cpu_others others[TD_STARTS_MAX];   /* [n_probes] what other programs took of it */
     struct td_record_load load;
     int64_t planned_timed, planned_tapped, planned_scores; /* requests (recording_state.h) */
 

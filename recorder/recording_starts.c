@@ -75,11 +75,14 @@ int td_recording_timed(struct td_recording *r, int64_t start, struct td_error *e
                singly = reset && (r->server.without >> TD_FIELD_SALT & 1 || r->server.kind == TD_API_SGLANG);
     const int64_t step = r->load.until_time || (singly && !(r->opt->rate > 0)) ? 1 : each;
     const double before = r->opt->starts > 1 ? td_cpu_probe_ms() : 0;
+    struct td_cpu_watch watch;
     int64_t from, sent = step;
     int rc = TD_OK, lost = 0;
 
     if (!start)
         td_extras_metrics(&r->extras, &r->server, headers, &r->metrics[0]);
+    if (r->opt->starts > 1)
+        td_cpu_watch_begin(&watch, r->server.url);
     for (from = first; !rc && !is_given_up(r, lost) && has_next(r, from, first + each, over_ns); from += sent) {
         const struct td_phase_summary before_it = r->summary.phase[TD_PHASE_TIMED];
 
@@ -92,8 +95,10 @@ int td_recording_timed(struct td_recording *r, int64_t start, struct td_error *e
             rc = td_recording_send_phase(r, TD_PHASE_TIMED, from, step, "recording", err);
         lost = all_failed_since(r, &before_it) ? lost + 1 : 0;
     }
-    if (r->opt->starts > 1)
+    if (r->opt->starts > 1) {
+        td_cpu_watch_end(&watch, &r->others[r->n_probes]);
         r->probe_ms[r->n_probes++] = (before + td_cpu_probe_ms()) / 2;
+    }
     return rc;
 }
 
@@ -140,5 +145,6 @@ int td_recording_more_starts(struct td_recording *r, struct td_error *err)
             rc = td_recording_timed(r, start, err);
     }
     td_host_facts_probes(r->writer, r->probe_ms, r->n_probes);
+    td_host_facts_others(r->writer, r->others, r->n_probes);
     return rc;
 }

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "common/cpu_others.h"
 #include "common/cpu_probe.h"
 #include "common/clock.h"
 #include "common/json.h"
@@ -277,9 +278,15 @@ static void note_send_stats(struct td_writer *w, const struct td_send_stats *s,
 static int send_requests(struct collector *c, const struct td_plan *plan,
                          const struct td_send_options *so, struct td_error *err)
 {
+    struct td_cpu_others others;
+    struct td_cpu_watch watch;
     struct td_send_stats st;
-    int rc = td_send_plan(plan, so, &st, err);
+    int rc;
 
+    td_cpu_watch_begin(&watch, so->server->url);
+    rc = td_send_plan(plan, so, &st, err);
+    td_cpu_watch_end(&watch, &others);
+    td_host_facts_others(c->w, &others, 1);
     note_send_stats(c->w, &st, c->stats);
     if (rc == TD_EINTR) {
         td_writer_count(c->w, "exchanges.dropped.interrupted", (int64_t)plan->n - st.sent, 0);

@@ -112,7 +112,7 @@ static struct result judge_set(struct td_judged_ops *set)
     size_t i;
 
     td_policy_default(&policy);
-    assert_int_equal(td_speed_compare(set, &none, NULL, NULL, &policy, &s, &err), TD_OK);
+    assert_int_equal(td_speed_compare(set, &none, NULL, NULL, NULL, 0, &policy, &s, &err), TD_OK);
     td_speed_judge(&s, &policy, &lane);
     r.verdict = lane.verdict;
     for (i = 0; i < s.n; i++) {
@@ -264,7 +264,7 @@ static void test_too_few_pairs_are_inconclusive_and_say_how_many_would_do(void *
     td_policy_default(&policy);
     make_ops(&set, same, 1, 3);
     set.n = 1;
-    assert_int_equal(td_speed_compare(&set, &none, NULL, NULL, &policy, &s, &err), TD_OK);
+    assert_int_equal(td_speed_compare(&set, &none, NULL, NULL, NULL, 0, &policy, &s, &err), TD_OK);
     td_speed_judge(&s, &policy, &lane);
     assert_int_equal(lane.verdict, TD_INCONCLUSIVE);
     assert_non_null(strstr(lane.notes[0].text, "are needed"));
@@ -373,7 +373,11 @@ static struct td_side make_round(enum td_role role, int round, double factor)
     return s;
 }
 
-static enum td_verdict judge_servers(int rounds, double factor, bool by_name)
+static char said[2000]; /* by the last lane: its notes */
+
+/*   block : [n_blocks] what ran beside the rounds
+ *   slow  : the candidate's last round alone is slower by this factor, beside `factor`; -2: the baseline's is, by 2 */
+static enum td_verdict judge_beside(int rounds, double factor, double slow, bool by_name, const struct td_speed_block *block, size_t n_blocks)
 {
     struct td_side side[2 * MAX_ROUNDS + 1];
     struct td_judged_ops no_ops = {0};
@@ -389,17 +393,20 @@ static enum td_verdict judge_servers(int rounds, double factor, bool by_name)
     td_policy_default(&policy);
     side[n++] = make_round(TD_BASE, 0, 1);
     for (r = 0; r < rounds; r++) {
-        side[n++] = make_round(TD_LIVE, r, 1);
-        side[n++] = make_round(TD_NEW, r, factor);
+        side[n++] = make_round(TD_LIVE, r, r + 1 == rounds && slow < 0 ? -slow : 1);
+        side[n++] = make_round(TD_NEW, r, r + 1 == rounds && slow > 0 ? factor * slow : factor);
     }
     if (rounds == 0)
         side[n++] = make_round(TD_NEW, 0, factor);
     assert_int_equal(td_align_exchanges(side, n, &g, &err), TD_OK);
-    assert_int_equal(td_speed_compare(&no_ops, &g, NULL, NULL, &policy, &s, &err), TD_OK);
+    assert_int_equal(td_speed_compare(&no_ops, &g, NULL, NULL, block, n_blocks, &policy, &s, &err), TD_OK);
     td_speed_judge(&s, &policy, &lane);
     v = lane.verdict;
-    while (lane.n_notes)
-        free(lane.notes[--lane.n_notes].text);
+    *said = '\0';
+    for (i = 0; i < (size_t)lane.n_notes; i++) {
+        snprintf(said + strlen(said), sizeof said - strlen(said), "%s\n", lane.notes[i].text);
+        free(lane.notes[i].text);
+    }
     td_speed_release(&s);
     td_groups_release(&g);
     for (i = 0; i < n; i++) {
@@ -408,6 +415,11 @@ static enum td_verdict judge_servers(int rounds, double factor, bool by_name)
         free(side[i].xs);
     }
     return v;
+}
+
+static enum td_verdict judge_servers(int rounds, double factor, bool by_name)
+{
+    return judge_beside(rounds, factor, 1, by_name, NULL, 0);
 }
 
 static void test_two_hundred_unchanged_servers_raise_no_alarm(void **state)
@@ -442,6 +454,86 @@ static void test_against_a_recording_it_is_information(void **state)
     assert_int_equal(judge_servers(0, 1.5, true), TD_INCONCLUSIVE); /* asked for by name */
 }
 
+/* ---- other programs --------------------------------------------------------------------------- */
+
+/* Of three rounds on two cores: what others took while the baseline and while the candidate was timed, and how long programs waited. */
+struct beside { double old[3], now[3], waited; };
+
+static enum td_verdict judge_with(const struct beside *b, double factor, double slow)
+{
+    struct td_speed_block block[6];
+    int r;
+
+    for (r = 0; r < 3; r++) {
+        block[2 * r] = (struct td_speed_block){true, r, {b->old[r], 2, b->waited, ""}, false};
+        block[2 * r + 1] = (struct td_speed_block){false, r, {b->now[r], 2, b->waited, ""}, false};
+    }
+    seed = 909090;
+    return judge_beside(3, factor, slow, true, block, 6);
+}
+
+/* Whatever the times say, rounds in which others took more on one side than on the other say nothing; two sound ones are needed. */
+static void test_rounds_that_other_programs_disturbed(void **state)
+{
+    static const struct { struct beside b; double factor, slow; enum td_verdict want; const char *says; } cases[] = {
+        /* a free machine, and one whose others are equal and in nobody's way: the times count */
+        {{{0, 0.02, 0}, {0.01, 0, 0}, 0.3}, 1.15, 1, TD_REGRESSED, "slower"},
+        {{{0, 0.02, 0}, {0.01, 0, 0}, 0.3}, 1, 1, TD_PASS, "no slowdown"},
+        {{{0.8, 0.75, 0.8}, {0.75, 0.8, 0.8}, 0.02}, 1.15, 1, TD_REGRESSED, "slower"},
+        /* one side of two rounds or more */
+        {{{0, 0.2, 0}, {1.4, 1.4, 1.2}, 0.02}, 1.9, 1, TD_INCONCLUSIVE,
+         "in round 1 other programs used 0.00 of 2 cores during the baseline, 1.40 during the candidate; rounds so disturbed: 3 of 3, and 2 others "
+         "are needed: stop those programs, or give more --rounds"},
+        {{{0, 1.4, 1.4}, {0, 0.2, 0.2}, 0.02}, 1, 1, TD_INCONCLUSIVE,
+         "in round 2 other programs used 1.40 of 2 cores during the baseline, 0.20 during the candidate; rounds so disturbed: 2 of 3,"},
+        /* one alone: it is left out, and the others are judged: slower there, or not */
+        {{{0, 0, 0}, {0, 0, 1.4}, 0.02}, 1, 2.5, TD_PASS, "1 of 3 rounds of both servers is left out: in round 3 other programs used 0.00 of 2 cores"},
+        {{{0, 0, 0}, {0, 0, 1.4}, 0.02}, 1.15, 1, TD_REGRESSED, "1 of 3 rounds of both servers is left out"},
+        {{{0, 0, 1.4}, {0, 0, 0}, 0.02}, 1.15, -2.5, TD_REGRESSED, "1 of 3 rounds of both servers is left out"}, /* nor is its spread noise */
+        /* as much on both sides, but so much that programs waited: others would have taken more, and nobody knows how much */
+        {{{0.8, 0.75, 0.8}, {0.75, 0.8, 0.8}, 0.4}, 1.15, 1, TD_INCONCLUSIVE,
+         "in round 1 other programs used 0.80 of 2 cores during the baseline, 0.75 during the candidate, and programs waited for a core in 40 % of the time"},
+        {{{0.8, 0.75, 0.8}, {0.75, 0.8, 0.8}, -1}, 1, 1, TD_INCONCLUSIVE, "and how long programs waited for a core is not known"}};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const enum td_verdict got = judge_with(&cases[i].b, cases[i].factor, cases[i].slow);
+
+        if (got != cases[i].want || !strstr(said, cases[i].says))
+            fail_msg("case %zu: %s: %s", i, td_verdict_name(got), said);
+        if (cases[i].want == TD_INCONCLUSIVE && strstr(said, "slow"))
+            fail_msg("case %zu judges, too: %s", i, said);
+    }
+}
+
+/* Without a cause the slow round counts, and nobody can call the same times a pass. */
+static void test_a_slow_round_counts_where_nothing_disturbed_it(void **state)
+{
+    static const struct beside quiet = {{0, 0, 0}, {0, 0, 0}, 0};
+
+    (void)state;
+    assert_int_equal(judge_with(&quiet, 1, 2.5), TD_INCONCLUSIVE);
+    assert_non_null(strstr(said, "cannot exclude a slowdown"));
+}
+
+/* Where it is not known, times count as ever, and the report says so. */
+static void test_others_that_are_not_known(void **state)
+{
+    struct td_speed_block block[6] = {{0}};
+    int i;
+
+    (void)state;
+    for (i = 0; i < 6; i++) {
+        block[i] = (struct td_speed_block){.is_baseline = i & 1, .round = i / 2, .others = {.cores = 1.4 * (i & 1), .of = 2}};
+        snprintf(block[i].others.unknown, sizeof block[i].others.unknown, "the server is on another machine");
+    }
+    seed = 909090;
+    assert_int_equal(judge_beside(3, 1, 1, true, block, 6), TD_PASS);
+    assert_non_null(strstr(said, "what other programs took of the machine is not known: the server is on another machine"));
+    assert_int_equal(judge_beside(3, 1.15, 1, true, block, 6), TD_REGRESSED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -456,6 +548,9 @@ int main(void)
         cmocka_unit_test(test_two_hundred_unchanged_servers_raise_no_alarm),
         cmocka_unit_test(test_a_slower_server_is_caught),
         cmocka_unit_test(test_against_a_recording_it_is_information),
+        cmocka_unit_test(test_rounds_that_other_programs_disturbed),
+        cmocka_unit_test(test_a_slow_round_counts_where_nothing_disturbed_it),
+        cmocka_unit_test(test_others_that_are_not_known),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

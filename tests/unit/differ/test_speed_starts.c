@@ -20,7 +20,7 @@
 #define REPEATS 2
 #define TOKENS 20
 #define MAX_STARTS 12
-#define HOST "\"host\":{\"machine\":\"m1\",\"cpu\":\"EPYC\",\"cores\":2,\"cpu_probe_ms\":[42,40,41]},\"server\":{\"url\":\"http://127.0.0.1:8000\"}"
+#define HOST "\"host\":{\"machine\":\"m1\",\"cpu\":\"EPYC\",\"cores\":2,\"cpu_probe_ms\":[42,40,41],\"others\":[{\"cores\":0,\"of\":2},{\"unknown\":\"why\"},{\"cores\":0.2,\"of\":2,\"waited\":0.01}]},\"server\":{\"url\":\"http://127.0.0.1:8000\"}"
 
 static unsigned long long seed;
 
@@ -136,7 +136,7 @@ static struct judged judge_planned(int planned, int starts, double spread, doubl
     assert_non_null(old);
     assert_non_null(now);
     assert_int_equal(td_align_exchanges(side, 2, &g, &err), TD_OK);
-    assert_int_equal(td_speed_compare(&no_ops, &g, old, now, &policy, &s, &err), TD_OK);
+    assert_int_equal(td_speed_compare(&no_ops, &g, old, now, NULL, 0, &policy, &s, &err), TD_OK);
     td_speed_judge(&s, &policy, &lane);
     out.verdict = lane.verdict;
     out.rows = s.n;
@@ -218,6 +218,11 @@ static void another_machine_is_told(void **state)
         {"{\"host\":{\"machine\":\"m1\",\"cpu\":\"EPYC\",\"cores\":2,\"cpu_probe_ms\":[38]},\"server\":{\"url\":\"http://[::1]:1\"}}", "less busy"},
         {"{\"host\":{\"machine\":\"m1\",\"cpu\":\"EPYC\",\"cores\":2},\"server\":{\"url\":\"http://[::1]:1\"}}",
          "how fast its processors are now was not measured"},
+        {"{\"host\":{\"machine\":\"m1\",\"cpu\":\"EPYC\",\"cores\":2,\"cpu_probe_ms\":[41],\"others\":[{\"cores\":0.4,\"of\":2,\"waited\":0.01}]},"
+         "\"server\":{\"url\":\"http://[::1]:1\"}}", "other programs used 0.40 of 2 cores, and 0.00 to 0.20 while the starts were recorded"},
+        {"{\"host\":{\"machine\":\"m1\",\"cpu\":\"EPYC\",\"cores\":2,\"cpu_probe_ms\":[41],\"others\":[{\"cores\":0.2,\"of\":2,\"waited\":0.3}]},"
+         "\"server\":{\"url\":\"http://[::1]:1\"}}", "other programs used 0.20 of 2 cores, and 0.00 to 0.20 while the starts were recorded, and programs "
+         "waited for a core in 30 % of the time"},
         {"{\"host\":{\"machine\":\"m1\",\"cpu\":\"EPYC\",\"cores\":2},\"server\":{\"url\":\"http://10.0.0.7:1\"}}", "the server is not on the machine"}};
     size_t i;
 
