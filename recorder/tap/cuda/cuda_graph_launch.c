@@ -75,13 +75,13 @@ bool tap_cuda_graph_launch_is_recorded(struct tap_cuda_graph_launch *l, bool can
 
     if (!s || !tap_cuda_arena_is_sound(0))
         return false;
-    first = s->launch;
+    first = s->product.launch;
     first.stream = l->stream;
     first.context = l->context;
     first.uncopied = !can_copy;
     l->noted = true;
     l->can_copy = can_copy;
-    l->recorded = tap_gpu_gate_note_work(&first, &s->work, &l->marks);
+    l->recorded = tap_gpu_gate_note_work(&first, &s->product.work, &l->marks);
     return l->recorded || tap_flight_is_on();
 }
 
@@ -90,19 +90,31 @@ static bool has_slot(const struct tap_cuda_graph_launch *l, const struct tap_cud
     return !s->uncopyable && s->bytes <= l->bytes && s->slot <= l->bytes - s->bytes;
 }
 
+/* What the graph has done with it. */
+static struct tap_gpu_passing passing(const struct tap_cuda_graph_launch *l,
+                                      const struct tap_cuda_captured *s)
+{
+    const bool fits = has_slot(l, s), copied = fits && s->part == l->part;
+
+    return (struct tap_gpu_passing){.slot = copied ? l->arena + s->slot : 0,
+                                    .in_rotation = fits && !copied,
+                                    .noted = l->noted && s == l->plan->first};
+}
+
 /* A launch as the graph has made it on that stream. */
 static struct tap_gpu_launch made_by(const struct tap_cuda_graph_launch *l,
                                      const struct tap_cuda_captured *s)
 {
-    struct tap_gpu_launch launch = s->launch;
+    const struct tap_gpu_passing x = passing(l, s);
+    struct tap_gpu_launch launch = s->product.launch;
 
     launch.stream = l->stream;
     launch.context = l->context;
     launch.graph_launch = l->number;
-    launch.slot = has_slot(l, s) && s->part == l->part ? l->arena + s->slot : 0;
-    launch.uncopied = !launch.slot;
-    launch.in_rotation = has_slot(l, s) && !launch.slot;
-    launch.noted = l->noted && s == l->plan->first;
+    launch.slot = x.slot;
+    launch.uncopied = !x.slot;
+    launch.in_rotation = x.in_rotation;
+    launch.noted = x.noted;
     return launch;
 }
 
@@ -113,10 +125,10 @@ static void record_captured(const struct tap_cuda_graph_launch *l, const struct 
     uint64_t token;
 
     if (!tap_cuda_arena_is_sound(l->number)) {
-        tap_count(TAP_OPS_THREADS, !s->joins, tap_gpu_gemm_copied_bytes(&s->work));
+        tap_count(TAP_OPS_THREADS, !s->joins, s->product.bytes);
         return;
     }
-    token = tap_gpu_gate_enter_work(&launch, s->kernel, &s->work);
+    token = tap_gpu_gate_enter_work(&launch, s->product.kernel, &s->product.work);
     if (token)
         tap_gpu_gate_leave(token, &launch, true);
 }
@@ -132,7 +144,7 @@ static bool are_within(const struct tap_cuda_plan *p, const struct tap_gpu_step_
 
     for (s = p->first->next; s; s = s->next)
         if (!s->left_out) {
-            const uint64_t weights = tap_gpu_gemm_weights(&s->work);
+            const uint64_t weights = s->product.weights;
 
             if (weights == m->first || (weights == gap_at && (m->gap_at || n)))
                 return false;
@@ -151,9 +163,9 @@ static void sum_up(struct tap_cuda_plan *p)
         if (s->left_out)
             continue;
         if (s != p->first && !p->sum.later++)
-            p->sum.second = tap_gpu_gemm_weights(&s->work);
+            p->sum.second = s->product.weights;
         p->sum.n++;
-        p->sum.bytes += tap_gpu_gemm_copied_bytes(&s->work);
+        p->sum.bytes += s->product.bytes;
     }
     p->sum.known = true;
 }
@@ -176,14 +188,15 @@ static struct tap_gpu_graph sum_of(const struct tap_cuda_graph_launch *l)
                                   .n = p->sum.n, .bytes = p->sum.bytes,
                                   .later = p->sum.later, .second = p->sum.second,
                                   .are_within = l->noted && p->sum.are_within, .marks = l->marks,
-                                  .can_copy = l->can_copy,
+                                  .can_copy = l->can_copy, .number = l->number,
+                                  .context = l->context,
                                   .recorded = l->recorded && l->bytes};
 }
 
 static void pass_graph(const struct tap_cuda_graph_launch *l, struct tap_gpu_graph *g)
 {
-    const struct tap_cuda_captured *s;
-    struct tap_gpu_launch launch;
+    struct tap_cuda_captured *s;
+    struct tap_gpu_passing x;
 
     if (!tap_cuda_arena_is_sound(l->number)) {
         tap_count(TAP_OPS_THREADS, g->n, g->bytes);
@@ -192,9 +205,10 @@ static void pass_graph(const struct tap_cuda_graph_launch *l, struct tap_gpu_gra
     if (!tap_gpu_gate_enter_graph(g))
         return;
     for (s = l->plan->first; s; s = s->next) {
-        launch = made_by(l, s);
-        if (!s->left_out)
-            tap_gpu_gate_pass(g, &launch, s->kernel, &s->work);
+        if (s->left_out)
+            continue;
+        x = passing(l, s);
+        tap_gpu_gate_pass(g, &s->product, &x);
     }
     tap_gpu_gate_leave_graph(g);
 }

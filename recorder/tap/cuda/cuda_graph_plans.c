@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "recorder/tap/cuda/cuda_graph_plans.h"
+#include "recorder/tap/gpu/gpu_record_slots.h"
 
 #define PLANS 8192u
 #define CAPTURED 65536u
@@ -25,7 +26,7 @@ static struct {
     struct tap_cuda_captured captured[CAPTURED];
     struct handle handle[HANDLES];
     struct handle *bucket[BUCKETS], *free_handles;
-    struct tap_cuda_captured *free_captured;
+    struct tap_cuda_captured *free_first, *free_last; /* the one that was freed longest ago is first */
     /* How many were ever used; look: where a free plan was found last. */
     unsigned n_plans, n_captured, n_handles, look;
 } *all;
@@ -61,14 +62,24 @@ struct tap_cuda_plan *tap_cuda_plan_number(unsigned i)
     return all && i < all->n_plans ? &all->plan[i] : NULL;
 }
 
+/* Entries of the queue may still refer to them, but no more will. */
+static void free_captured(struct tap_cuda_plan *p)
+{
+    const struct tap_gpu_queue_mark put = tap_gpu_queue_mark();
+    struct tap_cuda_captured *s;
+
+    for (s = p->first; s; s = s->next)
+        s->put = put;
+    *(all->free_last ? &all->free_last->next : &all->free_first) = p->first;
+    all->free_last = p->last;
+}
+
 static void free_plan(struct tap_cuda_plan *p)
 {
     if (on_free)
         on_free(p);
-    if (p->last) {
-        p->last->next = all->free_captured;
-        all->free_captured = p->first;
-    }
+    if (p->first)
+        free_captured(p);
     memset(p, 0, sizeof *p);
 }
 
@@ -189,7 +200,7 @@ struct tap_cuda_plan *tap_cuda_plan_capture(void *graph, uint64_t capture)
 
 static void leave_launch_out(struct tap_cuda_plan *p, struct tap_cuda_captured *s)
 {
-    p->left_bytes += s->left_out ? 0 : tap_gpu_gemm_copied_bytes(&s->work);
+    p->left_bytes += s->left_out ? 0 : s->product.bytes;
     s->left_out = true;
 }
 
@@ -223,13 +234,15 @@ void tap_cuda_plan_nest(struct tap_cuda_plan *p, const struct tap_cuda_plan *inn
 
 static struct tap_cuda_captured *new_captured(void)
 {
-    struct tap_cuda_captured *s = all->free_captured;
+    struct tap_cuda_captured *s = all->free_first;
 
-    if (s)
-        all->free_captured = s->next;
-    else if (all->n_captured < CAPTURED)
-        s = &all->captured[all->n_captured++];
-    return s;
+    if (s && tap_gpu_queue_is_past(s->put)) {
+        all->free_first = s->next;
+        if (!s->next)
+            all->free_last = NULL;
+        return s;
+    }
+    return all->n_captured < CAPTURED ? &all->captured[all->n_captured++] : NULL;
 }
 
 struct tap_cuda_captured *tap_cuda_plan_add(struct tap_cuda_plan *p, const struct tap_gpu_launch *l,
@@ -249,10 +262,13 @@ struct tap_cuda_captured *tap_cuda_plan_add(struct tap_cuda_plan *p, const struc
         tap_cuda_plan_leave_out(p, tap_gpu_gemm_copied_bytes(w));
         return NULL;
     }
-    *s = (struct tap_cuda_captured){.kernel = k, .launch = *l, .work = *w, .slot = p->used,
-                                    .bytes = bytes, .joins = p->op};
-    s->launch.params = NULL;
-    s->launch.packed = NULL;
+    *s = (struct tap_cuda_captured){.slot = p->used, .bytes = bytes, .joins = p->op,
+                                    .product = {.kernel = k, .launch = *l, .work = *w}};
+    s->product.weights = p->weights;
+    s->product.bytes = tap_gpu_gemm_copied_bytes(w);
+    s->product.slot_bytes = tap_gpu_slot_bytes(w);
+    s->product.launch.params = NULL;
+    s->product.launch.packed = NULL;
     p->used += bytes;
     *(p->last ? &p->last->next : &p->first) = s;
     p->last = s;

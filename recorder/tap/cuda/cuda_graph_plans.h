@@ -6,7 +6,8 @@
 #ifndef TD_RECORDER_TAP_CUDA_CUDA_GRAPH_PLANS_H
 #define TD_RECORDER_TAP_CUDA_CUDA_GRAPH_PLANS_H
 
-#include "recorder/tap/gpu/gpu_gemm.h"
+#include "recorder/tap/gpu/gpu_product.h"
+#include "recorder/tap/gpu/gpu_queue.h"
 #include "recorder/tap/gpu/gpu_step_finder.h"
 
 #pragma GCC visibility push(hidden)
@@ -17,21 +18,20 @@
  * does so to `slot` of an arena. */
 struct tap_cuda_captured {
     struct tap_cuda_captured *next;
-    const struct tap_gpu_kernel *kernel;
-    struct tap_gpu_launch launch;     /* only its numbers */
-    struct td_gpu_work work;
     uint64_t slot, bytes;             /* in the arena; slot TAP_CUDA_NO_SLOT: it does not fit */
     uint32_t part;                    /* of the graph's launches, which a twin copies in turn */
+    _Atomic bool uncopyable;          /* no twin can copy its operands */
+    bool joins;                       /* the launch before was of the same op */
+    /* Not all launches of its op have slots: it is not recorded. */
+    bool left_out;
+    struct tap_gpu_product product;
     /* What came after it in the capture depends on these; with twins (cuda_twins.h). */
     void *tail[TAP_CUDA_TAILS];
     unsigned n_tails;
     /* The node before the call's own, NULL: they are the graph's first; if has_head. */
     void *head;
     bool has_head;
-    _Atomic bool uncopyable;          /* no twin can copy its operands */
-    bool joins;                       /* the launch before was of the same op */
-    /* Not all launches of its op have slots: it is not recorded. */
-    bool left_out;
+    struct tap_gpu_queue_mark put;    /* free: it is used again when the queue is past that */
 };
 
 enum tap_cuda_twin_state {

@@ -201,11 +201,11 @@ static bool copy_operands(const struct tap_cuda_captured *s, bool output, void *
 {
     int i;
 
-    for (i = 0; i < s->work.n_op; i++) {
-        const struct td_gpu_operand *o = &s->work.op[i];
+    for (i = 0; i < s->product.work.n_op; i++) {
+        const struct td_gpu_operand *o = &s->product.work.op[i];
 
         if (tap_gpu_operand_is_copied(o) && (o->use != TD_GPU_IN) == output &&
-            !copy_operand(graphs.arena + s->slot + tap_gpu_gemm_slot_offset(&s->work, i), o, stream))
+            !copy_operand(graphs.arena + s->slot + tap_gpu_gemm_slot_offset(&s->product.work, i), o, stream))
             return false;
     }
     return true;

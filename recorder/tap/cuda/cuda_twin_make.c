@@ -104,12 +104,12 @@ static bool add_dependents(struct dependents *d, void *node, unsigned tail)
 
 static bool gather_sample(const struct tap_cuda_captured *s, uint64_t slot, struct tap_gpu_copies *c)
 {
-    const uint64_t to = slot + tap_gpu_slot_sample(&s->work);
+    const uint64_t to = slot + tap_gpu_slot_sample(&s->product.work);
     struct tap_gpu_weight_set set;
     uint64_t at, n;
     int t;
 
-    if (!tap_gpu_weight_set_read(&set, &s->work))
+    if (!tap_gpu_weight_set_read(&set, &s->product.work))
         return false;
     for (t = 0; t < TAP_MAX_WEIGHTS; t++) {
         at = tap_gpu_weight_set_sample(&set, t, &n);
@@ -125,12 +125,12 @@ static bool gather_operands(const struct tap_cuda_captured *s, uint64_t slot,
 {
     int i;
 
-    for (i = 0; i < s->work.n_op; i++) {
-        const struct td_gpu_operand *o = &s->work.op[i];
+    for (i = 0; i < s->product.work.n_op; i++) {
+        const struct td_gpu_operand *o = &s->product.work.op[i];
         uint64_t rows = tap_gpu_operand_rows(o);
 
         if (tap_gpu_operand_is_copied(o) &&
-            !tap_gpu_copies_add_to_node(c, slot + tap_gpu_gemm_slot_offset(&s->work, i), o->address,
+            !tap_gpu_copies_add_to_node(c, slot + tap_gpu_gemm_slot_offset(&s->product.work, i), o->address,
                                         rows, o->bytes / rows, tap_gpu_operand_pitch(o)))
             return false;
     }

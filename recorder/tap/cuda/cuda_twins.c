@@ -94,7 +94,7 @@ static void capture_ends(const struct tap_gpu_capture_mark *mark, const struct t
     p = tap_cuda_follow_plan(l->stream, &capturing);
     s = p ? tap_cuda_plan_add(p, l, k, w, UINT64_MAX) : NULL;
     if (s)
-        s->bytes = tap_gpu_slot_bytes(w);
+        s->bytes = s->product.slot_bytes;
     if (s && is_of_context(p, l->stream) && find_tails(l->stream, &t) && is_behind(&t, mark)) {
         for (i = 0; i < t.n; i++)
             s->tail[i] = t.node[i];

@@ -232,16 +232,24 @@ bool tap_gpu_gate_note_work(const struct tap_gpu_launch *l, const struct td_gpu_
     return record;
 }
 
+/* Tell the step finder of all at once, if none of them can begin a step. */
+static bool find_within(const struct tap_gpu_graph *g)
+{
+    const struct tap_gpu_step_marks m = tap_gpu_step_finder_marks(&gate.steps.finder);
+
+    if (!g->are_within || m.first != g->marks.first || m.gap_at != g->marks.gap_at)
+        return false;
+    tap_gpu_step_finder_pass(&gate.steps.finder, g->later, g->second);
+    return true;
+}
+
 /* Are all GEMMs of the graph counted at once, for one reason? */
 static bool count_graph(const struct tap_gpu_graph *g)
 {
-    const struct tap_gpu_step_marks m = tap_gpu_step_finder_marks(&gate.steps.finder);
     const struct tap_gpu_launch l = {.uncopied = true};
 
-    if (gate.steps.doing == TAP_RECORD || !g->are_within || m.first != g->marks.first ||
-        m.gap_at != g->marks.gap_at)
+    if (gate.steps.doing == TAP_RECORD || !g->found)
         return false;
-    tap_gpu_step_finder_pass(&gate.steps.finder, g->later, g->second);
     tap_count(tap_gpu_decide(&gate.steps, &gate.last, &l, false), g->n, g->bytes);
     return true;
 }
@@ -256,45 +264,62 @@ bool tap_gpu_gate_enter_graph(struct tap_gpu_graph *g)
     }
     tap_gpu_last_w_forget(&gate.dequant);
     memset(&gate.last, 0, sizeof gate.last); /* they join no launch */
-    g->slots = (struct tap_gpu_slots){.stream = g->stream, .t_ns = tap_now()};
+    g->slots = (struct tap_gpu_slots){.stream = g->stream, .t_ns = tap_now(), .graph_launch = g->number};
     g->asked = g->recorded;
     g->why = TAP_OPS_SENT;
     atomic_store_explicit(&gate.active_ns, g->slots.t_ns, memory_order_relaxed);
-    stays = atomic_load(&gate.open) && !count_graph(g);
+    stays = atomic_load(&gate.open);
+    g->found = stays && find_within(g);
+    stays = stays && !count_graph(g);
     if (!stays)
         tap_gpu_gate_hand_to(0);
     return stays;
 }
 
-/* As tap_gpu_decide(), which asks the driver about a GEMM that was copied: once for a graph. */
-static enum tap_count decide_in_graph(struct tap_gpu_graph *g, const struct tap_gpu_launch *l)
+static enum tap_count decide_passing(const struct tap_gpu_graph *g, const struct tap_gpu_passing *x)
 {
-    if (gate.steps.doing != TAP_RECORD || l->uncopied || tap_flight_is_dumping())
-        return tap_gpu_decide(&gate.steps, &gate.last, l, false);
+    const struct tap_gpu_launch l = {.stream = g->stream, .context = g->context,
+                                     .uncopied = !x->slot, .in_rotation = x->in_rotation};
+
+    return tap_gpu_decide(&gate.steps, &gate.last, &l, false);
+}
+
+/* The driver is asked about a GEMM that was copied: once for a graph. */
+static enum tap_count decide_in_graph(struct tap_gpu_graph *g, const struct tap_gpu_passing *x)
+{
+    if (gate.steps.doing != TAP_RECORD || !x->slot || tap_flight_is_dumping())
+        return decide_passing(g, x);
     if (!g->asked)
-        g->why = tap_gpu_decide(&gate.steps, &gate.last, l, false);
+        g->why = decide_passing(g, x);
     g->asked = true;
     return g->why;
 }
 
-void tap_gpu_gate_pass(struct tap_gpu_graph *g, const struct tap_gpu_launch *l,
-                       const struct tap_gpu_kernel *k, const struct td_gpu_work *w)
+/* The step finder is told of this one alone, which may begin a step, and that has an entry. */
+static void find_step(struct tap_gpu_graph *g, const struct tap_gpu_product *p,
+                      const struct tap_gpu_passing *x)
 {
     const struct tap_gpu_step_marks m = tap_gpu_step_finder_marks(&gate.steps.finder);
-    const uint64_t weights = tap_gpu_gemm_weights(w);
+
+    if (p->weights == m.first || p->weights == m.gap_at)
+        tap_gpu_record_slots_end(&gate.steps, &g->slots);
+    if (!x->noted && !p->work.in_step)
+        note_step(&p->work, g->can_copy);
+}
+
+void tap_gpu_gate_pass(struct tap_gpu_graph *g, struct tap_gpu_product *p,
+                       const struct tap_gpu_passing *x)
+{
     enum tap_count why;
 
-    if (weights == m.first || weights == m.gap_at)
-        tap_gpu_record_slots_end(&gate.steps, &g->slots); /* a step may begin, and has an entry */
-    if (!l->noted && !w->in_step)
-        note_step(w, g->can_copy);
-    why = decide_in_graph(g, l);
+    if (!g->found)
+        find_step(g, p, x);
+    why = decide_in_graph(g, x);
     if (why == TAP_OPS_SENT)
-        why = g->stream_number
-                  ? tap_gpu_record_slot(&gate.steps, &g->slots, l, g->stream_number, k, w)
-                  : TAP_OPS_FAILED;
+        why = g->stream_number ? tap_gpu_record_slot(&gate.steps, &g->slots, p, x->slot, g->stream_number)
+                               : TAP_OPS_FAILED;
     if (why != TAP_OPS_SENT)
-        tap_count(why, 1, tap_gpu_gemm_copied_bytes(w));
+        tap_count(why, 1, p->bytes);
 }
 
 void tap_gpu_gate_leave_graph(struct tap_gpu_graph *g)

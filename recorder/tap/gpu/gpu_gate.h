@@ -44,7 +44,7 @@ uint64_t tap_gpu_gate_enter_work(const struct tap_gpu_launch *l, const struct ta
 bool tap_gpu_gate_note_work(const struct tap_gpu_launch *l, const struct td_gpu_work *w,
                             struct tap_gpu_step_marks *marks);
 /* All GEMMs of a graph after its launch, whole calls each, unless the flight recorder is on. No call
- * of the driver for each, nor any lock. */
+ * of the driver for each, nor any lock, and little memory that is not in the cache. */
 struct tap_gpu_graph {
     void *stream;
     uint64_t stream_number;
@@ -55,7 +55,10 @@ struct tap_gpu_graph {
     struct tap_gpu_step_marks marks;
     bool can_copy;                    /* there is a graph that copies operands */
     bool recorded;                    /* what tap_gpu_gate_note_work() said */
+    uint64_t number;                  /* of the launch, if it copies; else 0 */
+    void *context;
     /* the gate's */
+    bool found;                       /* the step finder knows of all of them */
     struct tap_gpu_slots slots;
     enum tap_count why;               /* what becomes of a GEMM that was copied, once it is asked */
     bool asked;
@@ -63,8 +66,14 @@ struct tap_gpu_graph {
 /* False: all are counted, and pass and leave must not be called. Else call pass for each, in order,
  * then leave. */
 bool tap_gpu_gate_enter_graph(struct tap_gpu_graph *g);
-void tap_gpu_gate_pass(struct tap_gpu_graph *g, const struct tap_gpu_launch *l,
-                       const struct tap_gpu_kernel *k, const struct td_gpu_work *w);
+/* What this launch did with one of them. */
+struct tap_gpu_passing {
+    uint64_t slot;                    /* device address of its copies; 0: there are none */
+    bool in_rotation;                 /* it is copied in its turn, which is not now */
+    bool noted;                       /* by tap_gpu_gate_note_work() */
+};
+void tap_gpu_gate_pass(struct tap_gpu_graph *g, struct tap_gpu_product *p,
+                       const struct tap_gpu_passing *x);
 void tap_gpu_gate_leave_graph(struct tap_gpu_graph *g);
 /* A launch without an adapter; NULL: of a graph. */
 void tap_gpu_gate_note_other(const struct tap_gpu_launch *l);

@@ -10,6 +10,7 @@
 static struct tap_gpu_entry *queue;
 /* Of the writer, of the sender; counted since the arm began. */
 static _Atomic uint64_t head, tail;
+static _Atomic uint64_t arm;          /* how often the queue was emptied */
 static _Atomic uint64_t void_first, void_last; /* launches of graphs that are void; 0: none */
 static enum tap_count cut;            /* of the next entry; the writer's alone */
 
@@ -23,12 +24,18 @@ bool tap_gpu_queue_clear(void)
             return false;
         queue = p;
     }
+    atomic_fetch_add(&arm, 1);
     atomic_store(&head, 0);
     atomic_store(&tail, 0);
     atomic_store(&void_first, 0);
     atomic_store(&void_last, 0);
     cut = TAP_OPS_SENT;
     return true;
+}
+
+void tap_gpu_queue_end(void)
+{
+    atomic_fetch_add(&arm, 1);
 }
 
 struct tap_gpu_entry *tap_gpu_queue_place(uint64_t ahead)
@@ -57,6 +64,17 @@ void tap_gpu_queue_put(struct tap_gpu_entry *e, uint32_t batch)
 void tap_gpu_queue_cut(enum tap_count why)
 {
     cut = why;
+}
+
+struct tap_gpu_queue_mark tap_gpu_queue_mark(void)
+{
+    return (struct tap_gpu_queue_mark){atomic_load(&arm), atomic_load(&head)};
+}
+
+/* The queue is emptied while the sender rests. */
+bool tap_gpu_queue_is_past(struct tap_gpu_queue_mark m)
+{
+    return m.arm != atomic_load(&arm) || atomic_load(&tail) >= m.head;
 }
 
 /* Whoever sees the last number sees the first one too. */

@@ -9,6 +9,7 @@
 #define TD_RECORDER_TAP_GPU_GPU_QUEUE_H
 
 #include "recorder/tap/gpu/gpu_inner.h"
+#include "recorder/tap/gpu/gpu_product.h"
 #include "recorder/tap/gpu/gpu_stage.h"
 #include "recorder/tap/gpu/gpu_weight_sets.h"
 
@@ -40,6 +41,10 @@ struct tap_gpu_entry {
     /* LAUNCH: it only dequantises W; this function, called next, multiplies. NULL: it does all. */
     const char *library_function;
     int64_t t_ns;
+    /* LAUNCH, by a graph that has copied the operands to a slot: `at` is the slot's place in the ring,
+     * and what follows here, but for launch.graph_launch, is the product's and not filled in
+     * (tap_gpu_slot_entry()). NULL: another launch. */
+    const struct tap_gpu_product *product;
     const struct tap_gpu_kernel *kernel;
     struct td_gpu_work work;
     uint64_t op_at[TD_GPU_OPERANDS];  /* places of inputs and output in the ring */
@@ -60,6 +65,10 @@ void tap_gpu_queue_put_part(struct tap_gpu_entry *e, uint32_t batch);
 void tap_gpu_queue_cut(enum tap_count why);
 
 /* ---- any thread ------------------------------------------------------------------------------ */
+/* The entries that were put until now, to ask later whether the sender may still read one of them. */
+struct tap_gpu_queue_mark { uint64_t arm, head; };
+struct tap_gpu_queue_mark tap_gpu_queue_mark(void);
+bool tap_gpu_queue_is_past(struct tap_gpu_queue_mark m);
 /* What the launches of graphs with these numbers copied may have been overwritten, also where it comes
  * into the queue later: unless its batch has come, it must not be sent. Called again, all numbers
  * between are void as well. One caller at a time. */
@@ -73,8 +82,9 @@ const struct tap_gpu_entry *tap_gpu_queue_entry(void);
 bool tap_gpu_queue_is_void(const struct tap_gpu_entry *e);
 void tap_gpu_queue_next(void);
 
-/* ---- the tap's thread ------------------------------------------------------------------------ */
+/* ---- the tap's thread, while the sender rests ------------------------------------------------ */
 bool tap_gpu_queue_clear(void);       /* at each arm; false: no memory */
+void tap_gpu_queue_end(void);         /* what is left in it nobody will read */
 
 #pragma GCC visibility pop
 #endif

@@ -42,26 +42,37 @@ static void add(struct tap_gpu_slots *c, uint64_t from, uint64_t at, uint64_t by
 
 /* ---- one product ----------------------------------------------------------------------------- */
 
-/* Places in the queue are large and seldom in the cache: only what is read is written. */
-static void describe(struct tap_gpu_entry *e, const struct tap_gpu_weight_set *set, uint64_t at,
-                     const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k,
-                     const struct td_gpu_work *w)
+/* Places in the queue are large and seldom in the cache, and this is the thread that launches: what the
+ * product says stays there, for the sender. */
+static void refer(struct tap_gpu_entry *e, const struct tap_gpu_weight_set *set, uint64_t at,
+                  const struct tap_gpu_product *p, const struct tap_gpu_slots *c)
 {
-    int i;
-
-    memset(e, 0, offsetof(struct tap_gpu_entry, work));
+    memset(e, 0, offsetof(struct tap_gpu_entry, kernel));
     e->kind = TAP_GPU_LAUNCH;
     e->set = *set;
-    e->kernel = k;
-    memcpy(&e->work, w, offsetof(struct td_gpu_work, op));
-    memcpy(e->work.op, w->op, (size_t)w->n_op * sizeof *w->op);
-    memcpy(&e->work.n_op, &w->n_op, sizeof *w - offsetof(struct td_gpu_work, n_op));
-    for (i = 0; i < w->n_op; i++)
-        e->op_at[i] = at + tap_gpu_gemm_slot_offset(w, i);
-    e->sample_at = at + tap_gpu_slot_sample(w);
-    e->launch = *l;
-    e->library_function = l->library_function;
-    e->inner.n = 0;
+    e->at = at;
+    e->t_ns = c->t_ns;
+    e->product = p;
+    e->launch.graph_launch = c->graph_launch;
+    e->end = tap_gpu_stage_end();
+}
+
+void tap_gpu_slot_entry(const struct tap_gpu_entry *e, struct tap_gpu_entry *whole)
+{
+    const struct tap_gpu_product *p = e->product;
+    int i;
+
+    memcpy(whole, e, offsetof(struct tap_gpu_entry, kernel));
+    whole->kernel = p->kernel;
+    whole->work = p->work;
+    for (i = 0; i < p->work.n_op; i++)
+        whole->op_at[i] = e->at + tap_gpu_gemm_slot_offset(&p->work, i);
+    whole->sample_at = e->at + tap_gpu_slot_sample(&p->work);
+    whole->launch = p->launch;
+    whole->launch.slot = e->at;
+    whole->launch.graph_launch = e->launch.graph_launch;
+    whole->library_function = p->launch.library_function;
+    whole->inner.n = 0;
 }
 
 /* Weights that have not gone yet go before the products that use them, and so behind those that wait.
@@ -82,10 +93,9 @@ static enum tap_count send_weights(struct tap_gpu_steps *s, struct tap_gpu_slots
 }
 
 enum tap_count tap_gpu_record_slot(struct tap_gpu_steps *s, struct tap_gpu_slots *c,
-                                   const struct tap_gpu_launch *l, uint64_t stream,
-                                   const struct tap_gpu_kernel *k, const struct td_gpu_work *w)
+                                   struct tap_gpu_product *p, uint64_t slot, uint64_t stream)
 {
-    struct tap_gpu_weight_set *set = tap_gpu_weight_set_find(w);
+    struct tap_gpu_weight_set *set = tap_gpu_weight_set_find_again(&p->found, &p->work);
     struct tap_gpu_entry *e;
     enum tap_count why;
     uint64_t at;
@@ -96,15 +106,13 @@ enum tap_count tap_gpu_record_slot(struct tap_gpu_steps *s, struct tap_gpu_slots
     if (why != TAP_OPS_SENT)
         return why;
     e = tap_gpu_queue_place(c->n);
-    if (!e || !tap_gpu_record_fits(tap_gpu_gemm_copied_bytes(w)))
+    if (!e || !tap_gpu_record_fits(p->bytes))
         return TAP_OPS_RING;
-    at = tap_gpu_stage_reserve(tap_gpu_slot_bytes(w));
+    at = tap_gpu_stage_reserve(p->slot_bytes);
     if (at == TAP_GPU_FULL)
         return TAP_OPS_RING;
-    add(c, l->slot, at, tap_gpu_slot_bytes(w));
-    describe(e, set, at, l, k, w);
-    e->t_ns = c->t_ns;
-    e->end = tap_gpu_stage_end();
+    add(c, slot, at, p->slot_bytes);
+    refer(e, set, at, p, c);
     c->n++;
     return TAP_OPS_SENT;
 }
@@ -124,7 +132,7 @@ static void count_as_failed(const struct tap_gpu_slots *c)
     uint64_t i;
 
     for (i = 0; i < c->n; i++)
-        tap_count(TAP_OPS_FAILED, 1, tap_gpu_gemm_copied_bytes(&tap_gpu_queue_place(i)->work));
+        tap_count(TAP_OPS_FAILED, 1, tap_gpu_queue_place(i)->product->bytes);
 }
 
 void tap_gpu_record_slots_end(struct tap_gpu_steps *s, struct tap_gpu_slots *c)

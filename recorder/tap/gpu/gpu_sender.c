@@ -15,6 +15,7 @@
 #include "recorder/tap/gpu/gpu_op.h"
 #include "recorder/tap/gpu/gpu_output_check.h"
 #include "recorder/tap/gpu/gpu_queue.h"
+#include "recorder/tap/gpu/gpu_record_slots.h"
 #include "recorder/tap/gpu/gpu_sender.h"
 
 /* The first nap, and each one while a ring is full. Other naps double from one to the next, because
@@ -272,6 +273,12 @@ static void send_other(const struct tap_gpu_entry *e)
 
 static void send_entry(const struct tap_gpu_entry *e)
 {
+    static struct tap_gpu_entry whole;
+
+    if (e->kind == TAP_GPU_LAUNCH && e->product) {
+        tap_gpu_slot_entry(e, &whole);
+        e = &whole;
+    }
     if (e->cut != TAP_OPS_SENT)
         cut_op(e->cut);
     /* a library call takes the place of one more launch */
@@ -405,6 +412,8 @@ void tap_gpu_sender_stop(int wait_ms)
     until = tap_now() + DROP_NS;
     while (atomic_load(&sender.running) && tap_now() < until)
         sleep_for(NAP_NS);
+    if (!atomic_load(&sender.running))
+        tap_gpu_queue_end();
 }
 
 void tap_gpu_sender_forget(void)

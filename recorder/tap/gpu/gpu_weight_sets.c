@@ -13,6 +13,7 @@ static _Atomic uint32_t refused[TAP_GPU_WEIGHT_SETS];
 /* Numbers of sets that are no weights, by slot. */
 static _Atomic uint32_t activation[TAP_GPU_WEIGHT_SETS];
 static uint32_t numbers;
+static uint32_t arm;                  /* how often the table was emptied */
 /* The set whose chunks go now, and the step in which its layer ran last. */
 static struct { struct tap_gpu_weight_set *set; uint64_t step; } unfinished;
 
@@ -26,6 +27,7 @@ void tap_gpu_weight_sets_clear(void)
     memset((void *)refused, 0, sizeof refused);
     memset((void *)activation, 0, sizeof activation);
     numbers = 0;
+    arm++;
     memset(&unfinished, 0, sizeof unfinished);
 }
 
@@ -160,4 +162,14 @@ struct tap_gpu_weight_set *tap_gpu_weight_set_find(const struct td_gpu_work *w)
             return renew_number(s);
     }
     return NULL;
+}
+
+/* A set keeps its place until the table is emptied. */
+struct tap_gpu_weight_set *tap_gpu_weight_set_find_again(struct tap_gpu_weight_set_found *found,
+                                                         const struct td_gpu_work *w)
+{
+    if (found->set && found->arm == arm)
+        return renew_number(found->set);
+    *found = (struct tap_gpu_weight_set_found){tap_gpu_weight_set_find(w), arm};
+    return found->set;
 }

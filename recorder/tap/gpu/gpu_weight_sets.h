@@ -29,10 +29,16 @@ struct tap_gpu_weight_set {
     uint32_t slot;                    /* its place in the table */
 };
 
+/* Where a product's set was found; zeroed: it was not looked for. */
+struct tap_gpu_weight_set_found { struct tap_gpu_weight_set *set; uint32_t arm; };
+
 /* ---- the holder of the gate ------------------------------------------------------------------ */
 /* The set of a launch's weights. NULL: the table is full, or the launch has more weight tensors
  * than a set holds. */
 struct tap_gpu_weight_set *tap_gpu_weight_set_find(const struct td_gpu_work *w);
+/* The same for a launch of the same product again and again: it is looked for once an arm. */
+struct tap_gpu_weight_set *tap_gpu_weight_set_find_again(struct tap_gpu_weight_set_found *found,
+                                                         const struct td_gpu_work *w);
 /* May chunks of this set go in this step? One set is completed before the next begins, so that the
  * recorder holds few incomplete ones. A set whose layer has not run for 32 steps is given up:
  * should the layer run again, the set goes anew, under another number. */

@@ -206,6 +206,34 @@ static void what_waits_is_not_overwritten(void **state)
     cudaGraphExecDestroy(exec);
 }
 
+/* A step waits to be sent, and its graph is gone; those that are captured now take its places in the tap's table, and those of the tests before this one. */
+static void what_waits_outlives_its_graph(void **state)
+{
+    const int layers = 9;
+    void *exec = capture_layers(layers, ROWS), *next[8];
+    unsigned seed, i;
+    struct bench b;
+
+    (void)state;
+    arm(&b, TAP_MODE_ALL);
+    step(exec, 1);
+    tap_front_cuda.tick();
+    for (seed = 2; seed < 6; seed++)
+        assert_true(read_step(&b, exec, seed));
+    assert_true(step(exec, seed));
+    usleep(20000);                     /* the recorder's ring is full now */
+    assert_int_equal(cudaGraphExecDestroy(exec), 0);
+    for (i = 0; i < 8; i++)
+        next[i] = capture_layers(TWIN_LAYERS, 4);
+    drain(&b);
+    disarm(&b);
+    assert_int_equal(b.n_ops, 5 * layers);
+    check_some(&b, (size_t)(4 * layers), 0, layers, ROWS, seed);
+    bench_close(&b);
+    for (i = 0; i < 8; i++)
+        cudaGraphExecDestroy(next[i]);
+}
+
 static int refuse_copy(uint64_t to, uint64_t from, size_t bytes, void *stream)
 {
     (void)to, (void)from, (void)bytes, (void)stream;
@@ -283,7 +311,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_recorded_step_is_some_calls), cmocka_unit_test(another_step_is_a_few_checks), cmocka_unit_test(passing_is_as_one_by_one), cmocka_unit_test(the_ring_ends_within_a_step),
-        cmocka_unit_test(what_waits_is_not_overwritten), cmocka_unit_test(a_refused_copy_is_counted),     cmocka_unit_test(changed_weights_are_seen),
+        cmocka_unit_test(what_waits_is_not_overwritten), cmocka_unit_test(what_waits_outlives_its_graph), cmocka_unit_test(a_refused_copy_is_counted),     cmocka_unit_test(changed_weights_are_seen),
     };
 
     (void)argc;
