@@ -172,6 +172,7 @@ struct stages {
     atomic_bool failed;                  /* to judge or to write */
     int read_rc, judge_rc;
     struct td_error read_err, judge_err;
+    atomic_int judged_now;               /* batches */
     pthread_mutex_t taking, writing;     /* who takes a batch to judge it; who writes one: guards what follows */
     pthread_cond_t wrote;
     int64_t n_taken, n_written;          /* batches: they are written in the order in which they are taken */
@@ -235,6 +236,16 @@ static void write_in_turn(struct stages *s, struct td_op_batch *of, int64_t numb
     pthread_mutex_unlock(&s->writing);
 }
 
+/* Judge a batch with all threads, or with its share of them where another one is judged. */
+static int judge_with_others(struct stages *s, struct td_op_batch *of, struct td_error *err)
+{
+    const int others = atomic_fetch_add(&s->judged_now, 1);
+    const int rc = td_op_batch_judge(s->b, of, others ? (s->b->threads + 1) / JUDGES : s->b->threads, err);
+
+    atomic_fetch_sub(&s->judged_now, 1);
+    return rc;
+}
+
 /* Judge and write what ran, beside another thread that does so too. */
 static void judge_and_write(void *arg)
 {
@@ -244,7 +255,7 @@ static void judge_and_write(void *arg)
 
     while ((of = take_ran(s, &number))) {
         struct td_error why = {0};
-        const int rc = atomic_load(&s->failed) ? TD_OK : td_op_batch_judge(s->b, of, (s->b->threads + 1) / JUDGES, &why);
+        const int rc = atomic_load(&s->failed) ? TD_OK : judge_with_others(s, of, &why);
 
         write_in_turn(s, of, number, rc, &why);
         td_handover_put(&s->empty, of);
