@@ -64,16 +64,24 @@ static inline struct awq_layer awq_layer_new(int n, int k, int groups, const uin
 static uint16_t *awq_result;           /* of the next call of an operator; the model sets it */
 static void (*awq_between)(void);      /* NULL, or what is launched after W is made and before it is used */
 
-/* W [k, n] in float16, rounded once. */
-static inline void awq_floats(const struct fake_torch_tensor *w, const struct fake_torch_tensor *s, const struct fake_torch_tensor *z, uint16_t *to)
-{
-    const int k = (int)w->sizes[0], n = (int)w->sizes[1] * 8, group = k / (int)s->sizes[0];
-    int i, j;
+struct awq_weight { const uint32_t *w, *zeros; const uint16_t *scales; int group; };
 
-    for (i = 0; i < k; i++)
-        for (j = 0; j < n; j++)
-            to[i * n + j] = fake_gptq_half(fake_gptq_float(((const uint16_t *)s->data)[i / group * n + j]) *
-                                           (float)(awq_number(w->data, n, i, j) - awq_number(z->data, n, i / group, j)));
+/* An element of W [k, n] in float16, rounded once. */
+static inline uint16_t awq_half(const struct awq_weight *w, int n, int i, int j)
+{
+    return fake_gptq_half(fake_gptq_float(w->scales[i / w->group * n + j]) * (float)(awq_number(w->w, n, i, j) - awq_number(w->zeros, n, i / w->group, j)));
+}
+
+static inline void awq_decode(const void *of, int64_t k, int64_t n, float *to)
+{
+    for (int i = 0; i < k; i++)
+        for (int j = 0; j < n; j++)
+            fake_set(to, k, i, j, fake_gptq_float(awq_half(of, (int)n, i, j)));
+}
+
+static inline struct awq_weight awq_weight_of(const struct fake_torch_tensor *w, const struct fake_torch_tensor *s, const struct fake_torch_tensor *z)
+{
+    return (struct awq_weight){w->data, z->data, s->data, (int)(w->sizes[0] / s->sizes[0])};
 }
 
 static inline void awq_return(td_torch_value *stack, uint64_t n_args, int rows, int cols)
@@ -88,30 +96,31 @@ static inline void awq_return(td_torch_value *stack, uint64_t n_args, int rows, 
 static inline void awq_dequantize_operator(td_torch_value *stack, uint64_t n_args, uint64_t n_results)
 {
     const struct fake_torch_tensor *w = (void *)stack[0];
+    const struct awq_weight all = awq_weight_of(w, (void *)stack[1], (void *)stack[2]);
+    const int k = (int)w->sizes[0], n = (int)w->sizes[1] * 8;
+    int i, j;
 
     (void)n_results;
-    awq_floats(w, (void *)stack[1], (void *)stack[2], awq_result);
-    awq_return(stack, n_args, (int)w->sizes[0], (int)w->sizes[1] * 8);
+    for (i = 0; i < k; i++)
+        for (j = 0; j < n; j++)
+            awq_result[i * n + j] = awq_half(&all, n, i, j);
+    awq_return(stack, n_args, k, n);
 }
 
 static inline void awq_gemm_operator(td_torch_value *stack, uint64_t n_args, uint64_t n_results)
 {
     const struct fake_torch_tensor *a = (void *)stack[0], *w = (void *)stack[1];
+    const struct awq_weight all = awq_weight_of(w, (void *)stack[2], (void *)stack[3]);
     const int m = (int)a->sizes[0], k = (int)a->sizes[1], n = (int)w->sizes[1] * 8;
-    uint16_t *floats = malloc((size_t)(k * n) * 2);
-    int i, j, l;
+    const size_t groups = (size_t)(k / all.group * n);
+    const struct fake_part parts[] = {{&all.group, sizeof all.group}, {all.w, (size_t)(k * n) / 2}, {all.zeros, groups / 2}, {all.scales, groups * 2}, {NULL, 0}};
+    double *rows = fake_doubles_of(a->data, m * k), *sums;
 
     (void)n_results;
-    awq_floats(w, (void *)stack[2], (void *)stack[3], floats);
-    for (i = 0; i < m; i++)
-        for (j = 0; j < n; j++) {
-            double sum = 0;
-
-            for (l = 0; l < k; l++)
-                sum += (double)fake_gptq_float(((const uint16_t *)a->data)[i * k + l]) * (double)fake_gptq_float(floats[l * n + j]);
-            awq_result[i * n + j] = fake_gptq_half((float)sum);
-        }
-    free(floats);
+    sums = fake_product(m, n, k, rows, awq_decode, &all, parts);
+    fake_halves_of(sums, m * n, awq_result);
+    free(sums);
+    free(rows);
     awq_return(stack, n_args, m, n);
 }
 

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "tests/helpers/fake_cuda/fake_cuda.h"
+#include "tests/helpers/fake_product.h"
 
 #define FAKE_GPTQ_4BIT(rows) "_ZN4vllm4gptq33gemm_half_q_half_gptq_4bit_kernelILb1ELi" #rows "EEEvPK6__halfPKjS6_S4_PS2_iiiibPKi"
 #define FAKE_GPTQ_8BIT(rows) "_ZN4vllm4gptq33gemm_half_q_half_gptq_8bit_kernelILb1ELi" #rows "EEEvPK6__halfPKjS6_S4_PS2_iiiibPKi"
@@ -41,22 +42,22 @@ static inline float fake_gptq_float(uint16_t h)
 }
 
 /* Round to float16 as IEEE 754 and __float2half_rn do: to nearest, ties to even, Inf from 65520
- * on. */
+ * on. By bits, as fake_gptq_float(). */
 static inline uint16_t fake_gptq_half(float f)
 {
-    uint16_t sign = f < 0 ? 0x8000 : 0;
-    float a = fabsf(f), r;
-    int e;
+    const uint16_t sign = f < 0 ? 0x8000 : 0;
+    const float a = fabsf(f);
+    union { float value; uint32_t bits; } u = {a};
 
     if (isnan(f))
         return 0x7e00;
     if (a >= 65520)
         return sign | 0x7c00;
-    if (a < ldexpf(1, -14))
-        return (uint16_t)(sign | (uint16_t)rintf(ldexpf(a, 24)));
-    frexpf(a, &e);
-    r = rintf(ldexpf(a, 11 - e));
-    return (uint16_t)(sign | (((e + 14) << 10) + (int)r - 1024));
+    if (a < 0x1p-14f) {
+        u.value = a + 0.5f;            /* its last bit is the last one of a half's subnormals */
+        return (uint16_t)(sign | (u.bits - 0x3f000000));
+    }
+    return (uint16_t)(sign | ((u.bits - (112u << 23) + 0xfff + (u.bits >> 13 & 1)) >> 13));
 }
 
 /* bits as element j of a word lies: 4 bits in the order 0 2 4 6 1 3 5 7, 8 bits as they are */
@@ -68,40 +69,63 @@ static inline unsigned fake_gptq_element(const uint32_t *qweight, int bits, int6
     return word >> (bits == 4 ? 4 * (j / 2) + 16 * (j % 2) : 8 * j) & ((1u << bits) - 1);
 }
 
-/* Each half and each weight is decoded once, not once a product; the products and their order are those of the plain loop. */
+static inline double *fake_doubles_of(const uint16_t *halves, int count)
+{
+    double *d = malloc((size_t)count * sizeof *d + 1);
+
+    if (!d)
+        abort();
+    for (int i = 0; i < count; i++)
+        d[i] = fake_gptq_float(halves[i]);
+    return d;
+}
+
+static inline void fake_halves_of(const double *sums, int count, uint16_t *to)
+{
+    for (int i = 0; i < count; i++)
+        to[i] = fake_gptq_half((float)sums[i]);
+}
+
+struct fake_gptq_weight { const uint32_t *qweight, *qzeros; const uint16_t *scales; int groups, bits; bool v2; };
+
+/* A scale times an integer is exact, and so is that times an activation: the order of the sum alone counts. */
+static inline void fake_gptq_decode(const void *of, int64_t k, int64_t n, float *to)
+{
+    const struct fake_gptq_weight *w = of;
+    const int bits = w->bits, per = 32 / bits;
+
+    for (int64_t r = 0; r < k; r++)
+        for (int64_t j = 0; j < n; j++) {
+            const int64_t g = r / (k / w->groups);
+            const int zero = (int)(w->qzeros[g * (n / per) + j / per] >> (bits * (j % per)) & ((1u << bits) - 1)) + !w->v2;
+
+            fake_set(to, k, r, j, fake_gptq_float(w->scales[g * n + j]) * (float)((int)fake_gptq_element(w->qweight, bits, n, r, j) - zero));
+        }
+}
+
 static inline void fake_gptq_run(const struct fake_cuda_launch *l, int bits, bool v1)
 {
-    const uint16_t *a = *(const uint16_t **)l->params[0], *scales = *(const uint16_t **)l->params[3];
-    const uint32_t *qweight = *(const uint32_t **)l->params[1], *qzeros = *(const uint32_t **)l->params[2];
+    const uint16_t *a = *(const uint16_t **)l->params[0];
     uint16_t *c = *(uint16_t **)l->params[4];
-    int m = *(int *)l->params[5], n = *(int *)l->params[6], k = *(int *)l->params[7], groups = *(int *)l->params[8], per = 32 / bits;
-    bool v2 = !v1 && *(uint8_t *)l->params[9];
+    const int m = *(int *)l->params[5], n = *(int *)l->params[6], k = *(int *)l->params[7], groups = *(int *)l->params[8];
+    const struct fake_gptq_weight w = {*(const uint32_t **)l->params[1], *(const uint32_t **)l->params[2], *(const uint16_t **)l->params[3], groups, bits,
+                                       !v1 && *(uint8_t *)l->params[9]};
+    const int form[] = {groups, bits, w.v2};
+    const struct fake_part parts[] = {{form, sizeof form}, {w.qweight, (size_t)(k * n) * (size_t)bits / 8}, {w.qzeros, (size_t)(groups * n) * (size_t)bits / 8},
+                                      {w.scales, (size_t)(groups * n) * 2}, {NULL, 0}};
     const int *perm = *(const int **)l->params[v1 ? 9 : 10];
-    double *row = malloc(((size_t)m + 2) * (size_t)k * sizeof *row), *scale = row + (size_t)m * (size_t)k, *weight = scale + k;
-    int i, j, r;
+    double *rows = malloc((size_t)(m * k) * sizeof *rows + 1), *sums;
+    int i, r;
 
-    if (!row)
+    if (!rows)
         abort();
     for (i = 0; i < m; i++)
         for (r = 0; r < k; r++)
-            row[(size_t)i * (size_t)k + (size_t)r] = fake_gptq_float(a[i * k + (perm ? perm[r] : r)]);
-    for (j = 0; j < n; j++) {
-        for (r = 0; r < k; r++) {
-            int g = r / (k / groups);
-
-            scale[r] = fake_gptq_float(scales[g * n + j]);
-            weight[r] = (int)fake_gptq_element(qweight, bits, n, r, j) -
-                        ((int)(qzeros[g * (n / per) + j / per] >> (bits * (j % per)) & ((1u << bits) - 1)) + !v2);
-        }
-        for (i = 0; i < m; i++) {
-            double sum = 0;
-
-            for (r = 0; r < k; r++)
-                sum += row[(size_t)i * (size_t)k + (size_t)r] * scale[r] * weight[r];
-            c[i * n + j] = fake_gptq_half((float)sum);
-        }
-    }
-    free(row);
+            rows[(size_t)i * (size_t)k + (size_t)r] = fake_gptq_float(a[i * k + (perm ? perm[r] : r)]);
+    sums = fake_product(m, n, k, rows, fake_gptq_decode, &w, parts);
+    fake_halves_of(sums, m * n, c);
+    free(sums);
+    free(rows);
 }
 
 /* Parameters: qweight, perm, qzeros, scales, k, n, groups, v2, b [k, n], the dequantised W. */
@@ -123,40 +147,47 @@ static inline void fake_reconstruct_run(const struct fake_cuda_launch *l, void *
         }
 }
 
+static inline void fake_half_decode(const void *of, int64_t k, int64_t n, float *to)
+{
+    for (int64_t r = 0; r < k; r++)
+        for (int64_t j = 0; j < n; j++)
+            fake_set(to, k, r, j, fake_gptq_float(((const uint16_t *)of)[r * n + j]));
+}
+
+static inline void fake_half_decode_transposed(const void *of, int64_t k, int64_t n, float *to)
+{
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t r = 0; r < k; r++)
+            fake_set(to, k, r, j, fake_gptq_float(((const uint16_t *)of)[j * k + r]));
+}
+
+/* c [m, n] = a [m, k] times w: [k, n], or transposed [n, k] */
+static inline void fake_half_product(int m, int n, int k, const uint16_t *a, const uint16_t *w, bool transposed, uint16_t *c)
+{
+    const struct fake_part parts[] = {{w, (size_t)(k * n) * 2}, {NULL, 0}};
+    double *rows = fake_doubles_of(a, m * k), *sums = fake_product(m, n, k, rows, transposed ? fake_half_decode_transposed : fake_half_decode, w, parts);
+
+    fake_halves_of(sums, m * n, c);
+    free(sums);
+    free(rows);
+}
+
 /* a [m, k], w [k, n], c [m, n], m, n, k */
 static inline void fake_hgemm_run(const struct fake_cuda_launch *l, void *user)
 {
-    const uint16_t *a = *(const uint16_t **)l->params[0], *w = *(const uint16_t **)l->params[1];
-    uint16_t *c = *(uint16_t **)l->params[2];
-    int m = *(int *)l->params[3], n = *(int *)l->params[4], k = *(int *)l->params[5], i, j, r;
+    const int m = *(int *)l->params[3], n = *(int *)l->params[4], k = *(int *)l->params[5];
 
     (void)user;
-    for (i = 0; i < m; i++)
-        for (j = 0; j < n; j++) {
-            double sum = 0;
-
-            for (r = 0; r < k; r++)
-                sum += (double)fake_gptq_float(a[i * k + r]) * fake_gptq_float(w[r * n + j]);
-            c[i * n + j] = fake_gptq_half((float)sum);
-        }
+    fake_half_product(m, n, k, *(const uint16_t **)l->params[0], *(const uint16_t **)l->params[1], false, *(uint16_t **)l->params[2]);
 }
 
 /* a [m, k], w [n, k], c [m, n], m, n, k */
 static inline void fake_linear_run(const struct fake_cuda_launch *l, void *user)
 {
-    const uint16_t *a = *(const uint16_t **)l->params[0], *w = *(const uint16_t **)l->params[1];
-    uint16_t *c = *(uint16_t **)l->params[2];
-    int m = *(int *)l->params[3], n = *(int *)l->params[4], k = *(int *)l->params[5], i, j, r;
+    const int m = *(int *)l->params[3], n = *(int *)l->params[4], k = *(int *)l->params[5];
 
     (void)user;
-    for (i = 0; i < m; i++)
-        for (j = 0; j < n; j++) {
-            double sum = 0;
-
-            for (r = 0; r < k; r++)
-                sum += (double)fake_gptq_float(a[i * k + r]) * fake_gptq_float(w[j * k + r]);
-            c[i * n + j] = fake_gptq_half((float)sum);
-        }
+    fake_half_product(m, n, k, *(const uint16_t **)l->params[0], *(const uint16_t **)l->params[1], true, *(uint16_t **)l->params[2]);
 }
 
 static inline void fake_gptq_run_4(const struct fake_cuda_launch *l, void *user) { (void)user; fake_gptq_run(l, 4, false); }

@@ -17,6 +17,7 @@
 #include "model/marlin_layout.h"
 #include "tests/helpers/fake_cuda/fake_api.h"
 #include "tests/helpers/fake_cuda/fake_cuda.h"
+#include "tests/helpers/fake_product.h"
 #include "tests/helpers/fake_torch.h"
 
 #define MEMBER(name, member, args) int (*member) args;
@@ -62,19 +63,32 @@ static const struct weight *experts_at(uint64_t qweight)
     return NULL;
 }
 
-/* Column j of row `in` by W, whose dequantised weights are rounded. */
-static double dot(const struct weight *w, const uint16_t *in, int j)
+/* W, whose dequantised weights are rounded */
+static void decode(const void *of, int64_t k, int64_t n, float *to)
 {
-    double sum = 0;
-    int i;
+    const struct weight *w = of;
 
-    for (i = 0; i < w->k; i++) {
-        const int q = (int)(w->qweight[i / 8 * w->n + j] >> i % 8 * 4 & 15) - 8;
-        const float scale = td_f16_load(w->scales[i / (w->k / w->groups) * w->n + j]);
+    for (int64_t i = 0; i < k; i++)
+        for (int64_t j = 0; j < n; j++) {
+            const int q = (int)(w->qweight[i / 8 * n + j] >> i % 8 * 4 & 15) - 8;
 
-        sum += (double)td_f16_load(in[i]) * (double)td_f16_load(td_f16_round((float)q * scale));
-    }
-    return sum;
+            fake_set(to, k, i, j, td_f16_load(td_f16_round((float)q * td_f16_load(w->scales[i / (k / w->groups) * n + j]))));
+        }
+}
+
+/* Sums [m, n] of rows of halves by W. */
+static double *product(const struct weight *w, int64_t m, const uint16_t *in)
+{
+    const struct fake_part parts[] = {{&w->groups, sizeof w->groups}, {w->qweight, (size_t)(w->n * w->k) / 2}, {w->scales, (size_t)(w->groups * w->n) * 2}, {NULL, 0}};
+    double *rows = malloc((size_t)(m * w->k) * sizeof *rows + 1), *sums;
+
+    if (!rows)
+        abort();
+    for (int64_t i = 0; i < m * w->k; i++)
+        rows[i] = (double)td_f16_load(in[i]);
+    sums = fake_product(m, w->n, w->k, rows, decode, w, parts);
+    free(rows);
+    return sums;
 }
 
 static struct fake_torch_tensor *tensor_of(td_torch_value v)
@@ -87,19 +101,22 @@ struct routing { const int32_t *ids, *experts, *count; const float *topk; int bl
 
 static void multiply_slots(const struct fake_torch_tensor *in, const struct weight *w, const struct routing *r, uint16_t *out)
 {
-    const int k = (int)in->sizes[1];
-    const int64_t slots = in->sizes[0] * r->top_k;
-    int i, j;
+    const int64_t slots = in->sizes[0] * r->top_k, n = w[0].n;
+    int64_t i, j, e;
 
     cu.stream_synchronize(stream);
-    for (i = 0; i < *r->count; i++)
-        for (j = 0; r->ids[i] < slots && j < w[0].n; j++) {
-            const float topk = r->topk ? r->topk[r->ids[i]] : 1;
-            const double sum = dot(&w[r->experts[i / r->block]], (const uint16_t *)in->data + r->ids[i] / r->top_k * k, j),
-                         factor = (double)(r->round_topk ? td_f16_load(td_f16_round(topk)) : topk);
+    for (e = 0; e < n_experts; e++) {
+        double *sums = product(&w[e], in->sizes[0], in->data); /* of all rows, whether they go to this expert or not */
 
-            out[r->ids[i] * w[0].n + j] = td_f16_round((float)(sum * factor));
-        }
+        for (i = 0; i < *r->count; i++)
+            for (j = 0; r->ids[i] < slots && r->experts[i / r->block] == e && j < n; j++) {
+                const float topk = r->topk ? r->topk[r->ids[i]] : 1;
+                const double factor = (double)(r->round_topk ? td_f16_load(td_f16_round(topk)) : topk);
+
+                out[r->ids[i] * n + j] = td_f16_round((float)(sums[r->ids[i] / r->top_k * n + j] * factor));
+            }
+        free(sums);
+    }
 }
 
 static void return_tensor(td_torch_value *stack, uint64_t n_args, struct fake_torch_tensor *out)

@@ -26,65 +26,68 @@ static uint32_t nibble(const uint32_t *words, int64_t at_word, int64_t i)
     return words[at_word] >> 4 * i & 15;
 }
 
+struct own_weight { const uint32_t *w, *z; const uint16_t *s; int64_t group; };
+
+/* W as a GPTQ checkpoint has it, each element rounded to half. */
+static void own_decode(const void *of, int64_t k, int64_t n, float *to)
+{
+    const struct own_weight *x = of;
+
+    for (int64_t p = 0; p < k; p++)
+        for (int64_t j = 0; j < n; j++) {
+            const int q = (int)nibble(x->w, p / 8 * n + j, p % 8) - (int)nibble(x->z, p / x->group * (n / 8) + j / 8, j % 8) - 1;
+
+            fake_set(to, k, p, j, fake_gptq_float(fake_gptq_half((float)q * fake_gptq_float(x->s[p / x->group * n + j]))));
+        }
+}
+
+static double *multiply(const struct own_weight *x, int64_t m, int64_t n, int64_t k, const double *rows)
+{
+    const size_t groups = (size_t)(k / x->group * n);
+    const struct fake_part parts[] = {{&x->group, sizeof x->group}, {x->w, (size_t)(k * n) / 2}, {x->z, groups / 2}, {x->s, groups * 2}, {NULL, 0}};
+
+    return fake_product(m, n, k, rows, own_decode, x, parts);
+}
+
 /* w4a16_gemm(Tensor x, Tensor w, Tensor s, Tensor z, int group, bool fast, float eps, Tensor? b,
- * Tensor! y) -> (): y = x W, W as a GPTQ checkpoint has it. */
+ * Tensor! y) -> (): y = x W. */
 static void w4a16_gemm(td_torch_value *stack, uint64_t n_args, uint64_t n_results)
 {
     const struct fake_torch_tensor *x = tensor(stack[0]), *y = tensor(stack[8]);
-    const uint32_t *w = tensor(stack[1])->data, *z = tensor(stack[3])->data;
-    const uint16_t *a = x->data, *s = tensor(stack[2])->data;
-    const int64_t m = x->sizes[0], k = x->sizes[1], n = y->sizes[1], group = (int64_t)stack[4];
-    uint16_t *c = y->data;
-    int64_t i, j, p;
+    const int64_t m = x->sizes[0], k = x->sizes[1], n = y->sizes[1];
+    const struct own_weight w = {tensor(stack[1])->data, tensor(stack[3])->data, tensor(stack[2])->data, (int64_t)stack[4]};
+    double *rows = fake_doubles_of(x->data, (int)(m * k)), *sums = multiply(&w, m, n, k, rows);
 
     (void)n_args, (void)n_results;
-    for (j = 0; j < n; j++)
-        for (i = 0; i < m; i++) {
-            double sum = 0;
-
-            for (p = 0; p < k; p++) {
-                const int q = (int)nibble(w, p / 8 * n + j, p % 8) -
-                              (int)nibble(z, p / group * (n / 8) + j / 8, j % 8) - 1;
-
-                sum += (double)fake_gptq_float(a[i * k + p]) *
-                       (double)fake_gptq_float(fake_gptq_half((float)q * fake_gptq_float(s[p / group * n + j])));
-            }
-            c[i * n + j] = fake_gptq_half((float)sum);
-        }
+    fake_halves_of(sums, (int)(m * n), y->data);
+    free(sums);
+    free(rows);
     memset(stack, 0, 9 * sizeof *stack);
-}
-
-/* A weight of an expert's, rounded to half: row p, output j; e: the expert. */
-static double expert_weight(const td_torch_value *stack, int64_t e, int64_t p, int64_t j)
-{
-    const struct fake_torch_tensor *w = tensor(stack[1]), *s = tensor(stack[2]), *z = tensor(stack[3]);
-    const int64_t n = w->sizes[2], words = w->sizes[1], groups = s->sizes[1], group = words * 8 / groups;
-    const int64_t row = e * groups + p / group;
-    const int q = (int)nibble(w->data, (e * words + p / 8) * n + j, p % 8) - (int)nibble(z->data, row * (n / 8) + j / 8, j % 8) - 1;
-
-    return (double)fake_gptq_float(fake_gptq_half((float)q * fake_gptq_float(((const uint16_t *)s->data)[row * n + j])));
 }
 
 /* experts_gemm(Tensor x, Tensor w, Tensor s, Tensor z, Tensor ids, Tensor owner, Tensor count, Tensor? tw, int k, int block,
  * bool mul, Tensor! y) -> (): row slot of y = the row slot / k of x by the expert whose block holds the slot. */
 static void experts_gemm(td_torch_value *stack, uint64_t n_args, uint64_t n_results)
 {
-    const struct fake_torch_tensor *x = tensor(stack[0]), *y = tensor(stack[11]);
+    const struct fake_torch_tensor *x = tensor(stack[0]), *w = tensor(stack[1]), *s = tensor(stack[2]), *z = tensor(stack[3]), *y = tensor(stack[11]);
     const int32_t *ids = tensor(stack[4])->data, *owner = tensor(stack[5])->data, *count = tensor(stack[6])->data;
     const float *factor = stack[10] & 0xff ? tensor(*(const td_torch_value *)(uintptr_t)stack[7])->data : NULL;
-    const int64_t k = x->sizes[1], n = y->sizes[1], block = (int64_t)stack[9];
-    int64_t i, j, p;
+    const int64_t m = x->sizes[0], k = x->sizes[1], n = y->sizes[1], block = (int64_t)stack[9], groups = s->sizes[1];
+    double *rows = fake_doubles_of(x->data, (int)(m * k));
 
     (void)n_results;
-    for (i = 0; i < *count; i++)
-        for (j = 0; j < n && ids[i] < y->sizes[0]; j++) {
-            const uint16_t *a = (const uint16_t *)x->data + ids[i] / (int64_t)stack[8] * k;
-            double sum = 0;
+    for (int64_t e = 0; e < w->sizes[0]; e++) {
+        const struct own_weight of = {(const uint32_t *)w->data + e * k / 8 * n, (const uint32_t *)z->data + e * groups * (n / 8),
+                                      (const uint16_t *)s->data + e * groups * n, k / groups};
+        double *sums = multiply(&of, m, n, k, rows); /* of each row of x, whether it goes to this expert or not */
 
-            for (p = 0; p < k; p++)
-                sum += (double)fake_gptq_float(a[p]) * expert_weight(stack, owner[i / block], p, j);
-            ((uint16_t *)y->data)[ids[i] * n + j] = fake_gptq_half((float)(sum * (factor ? (double)factor[ids[i]] : 1)));
-        }
+        for (int64_t i = 0; i < *count; i++)
+            for (int64_t j = 0; j < n && ids[i] < y->sizes[0] && owner[i / block] == e; j++)
+                ((uint16_t *)y->data)[ids[i] * n + j] =
+                    fake_gptq_half((float)(sums[ids[i] / (int64_t)stack[8] * n + j] * (factor ? (double)factor[ids[i]] : 1)));
+        free(sums);
+    }
+    free(rows);
     memset(stack, 0, n_args * sizeof *stack);
 }
 
@@ -95,20 +98,10 @@ static void experts_gemm(td_torch_value *stack, uint64_t n_args, uint64_t n_resu
 static void linear(td_torch_value *stack, uint64_t n_args, uint64_t n_results)
 {
     const struct fake_torch_tensor *x = tensor(stack[0]), *y = tensor(stack[2]);
-    const uint16_t *a = x->data, *w = tensor(stack[1])->data;
-    const int64_t m = x->sizes[0], k = x->sizes[1], n = y->sizes[1];
-    uint16_t *c = y->data;
-    int64_t i, j, p;
+    const int m = (int)x->sizes[0], k = (int)x->sizes[1], n = (int)y->sizes[1];
 
     (void)n_args, (void)n_results;
-    for (j = 0; j < n; j++)
-        for (i = 0; i < m; i++) {
-            double sum = 0;
-
-            for (p = 0; p < k; p++)
-                sum += (double)fake_gptq_float(a[i * k + p]) * (double)fake_gptq_float(w[p * n + j]);
-            c[i * n + j] = fake_gptq_half((float)sum);
-        }
+    fake_half_product(m, n, k, x->data, tensor(stack[1])->data, false, y->data);
     memset(stack, 0, 4 * sizeof *stack);
 }
 

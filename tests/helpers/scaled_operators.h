@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/helpers/fake_product.h"
 #include "tests/helpers/fake_torch.h"
 
 #define SCALED_MM "cutlass_scaled_mm(Tensor! out, Tensor a, Tensor b, Tensor a_scales, Tensor b_scales, Tensor? bias) -> ()" /* vLLM 0.26 */
@@ -75,6 +76,44 @@ static inline uint16_t scaled_bf16(double d)
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 
+struct scaled_weight { int32_t dtype; const unsigned char *w; int64_t stride; };
+
+static inline void scaled_table(int32_t dtype, float *of)
+{
+    for (int i = 0; i < 256; i++)
+        of[i] = scaled_value(dtype, (unsigned char)i);
+}
+
+static inline void scaled_decode(const void *of, int64_t k, int64_t n, float *to)
+{
+    const struct scaled_weight *w = of;
+    float table[256];
+
+    scaled_table(w->dtype, table);
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t r = 0; r < k; r++)
+            fake_set(to, k, r, j, table[w->w[j * w->stride + r]]);
+}
+
+/* Sums [m, n] of rows at a with columns at w, each `stride` apart, over k. */
+static inline double *scaled_product(int32_t dtype, int64_t m, int64_t n, int64_t k, const unsigned char *a, const unsigned char *w, int64_t stride)
+{
+    const struct scaled_weight all = {dtype, w, stride};
+    const struct fake_part parts[] = {{&all.dtype, sizeof all.dtype}, {w, (size_t)((n - 1) * stride + k)}, {NULL, 0}};
+    double *rows = malloc((size_t)(m * k) * sizeof *rows + 1), *sums;
+    float table[256];
+
+    if (!rows)
+        abort();
+    scaled_table(dtype, table);
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t r = 0; r < k; r++)
+            rows[i * k + r] = (double)table[a[i * stride + r]];
+    sums = fake_product(m, n, k, rows, scaled_decode, &all, parts);
+    free(rows);
+    return sums;
+}
+
 /* Both operators: the one with zero points has two arguments more. */
 static inline void scaled_operator(td_torch_value *stack, uint64_t n_args, uint64_t n_results)
 {
@@ -82,23 +121,26 @@ static inline void scaled_operator(td_torch_value *stack, uint64_t n_args, uint6
                                    *adj = n_args == 8 ? (void *)stack[5] : NULL, *azp = n_args == 8 ? (void *)*(td_torch_value *)stack[6] : NULL;
     const int64_t m = a->sizes[0], k = a->sizes[1], n = b->sizes[1];
     const bool by_line = (scaled_count(sa) == 1 || scaled_count(sa) == m) && (scaled_count(sb) == 1 || scaled_count(sb) == n);
-    const unsigned char *x = a->data, *w = b->data;
+    double *sums = calloc((size_t)(m * n), sizeof *sums);
     int64_t i, j, l;
 
     (void)n_results;
+    for (l = 0; l < k; l += by_line ? k : 128) {
+        const int64_t some = by_line || k - l < 128 ? k - l : 128;
+        double *part = scaled_product(a->dtype, m, n, some, (const unsigned char *)a->data + l, (const unsigned char *)b->data + l, k);
+
+        for (i = 0; i < m; i++)
+            for (j = 0; j < n; j++)
+                sums[i * n + j] += by_line ? part[i * n + j] : part[i * n + j] * scaled_block(sa, i, l / 128) * scaled_block(sb, l / 128, j / 128);
+        free(part);
+    }
     for (i = 0; i < m; i++)
         for (j = 0; j < n; j++) {
-            double sum = 0;
+            const double sum = sums[i * n + j] - (adj ? (double)((const int32_t *)azp->data)[i] * ((const int32_t *)adj->data)[j] : 0);
 
-            for (l = 0; l < k; l++) {
-                const double p = (double)scaled_value(a->dtype, x[i * k + l]) * (double)scaled_value(b->dtype, w[j * k + l]);
-
-                sum += by_line ? p : p * scaled_block(sa, i, l / 128) * scaled_block(sb, l / 128, j / 128);
-            }
-            sum -= adj ? (double)((const int32_t *)azp->data)[i] * ((const int32_t *)adj->data)[j] : 0;
-            sum *= by_line ? scaled_line(sa, i) * scaled_line(sb, j) : 1;
-            ((uint16_t *)out->data)[i * n + j] = scaled_bf16(sum);
+            ((uint16_t *)out->data)[i * n + j] = scaled_bf16(sum * (by_line ? scaled_line(sa, i) * scaled_line(sb, j) : 1));
         }
+    free(sums);
     memset(stack, 0, n_args * sizeof *stack);
 }
 
@@ -109,19 +151,18 @@ static inline void scaled_moe_operator(td_torch_value *stack, uint64_t n_args, u
     const float *sa = ((struct fake_torch_tensor *)stack[3])->data, *sb = ((struct fake_torch_tensor *)stack[4])->data;
     const int64_t *first = ((struct fake_torch_tensor *)stack[5])->data, n = b->sizes[1], k = b->sizes[2];
     const int32_t *sizes = ((struct fake_torch_tensor *)stack[6])->data;
-    int64_t e, i, j, l;
+    int64_t e, i, j;
 
     (void)n_results;
-    for (e = 0; e < b->sizes[0]; e++)
-        for (i = first[e]; i < first[e] + sizes[3 * e + 1]; i++)
-            for (j = 0; j < n; j++) {
-                double sum = 0;
+    for (e = 0; e < b->sizes[0]; e++) {
+        const int64_t m = sizes[3 * e + 1];
+        double *sums = scaled_product(a->dtype, m, n, k, (const unsigned char *)a->data + first[e] * k, (const unsigned char *)b->data + e * n * k, k);
 
-                for (l = 0; l < k; l++)
-                    sum += (double)scaled_value(a->dtype, ((unsigned char *)a->data)[i * k + l]) *
-                           (double)scaled_value(b->dtype, ((unsigned char *)b->data)[(e * n + j) * k + l]);
-                ((uint16_t *)out->data)[i * n + j] = scaled_bf16(sum * (double)sa[i] * (double)sb[e * n + j]);
-            }
+        for (i = 0; i < m; i++)
+            for (j = 0; j < n; j++)
+                ((uint16_t *)out->data)[(first[e] + i) * n + j] = scaled_bf16(sums[i * n + j] * (double)sa[first[e] + i] * (double)sb[e * n + j]);
+        free(sums);
+    }
     memset(stack, 0, n_args * sizeof *stack);
 }
 
