@@ -21,7 +21,7 @@ static void arm(struct bench *b, uint32_t mode)
 {
     bench_open(b, mode);
     tap_plan.percent_ppm = 100000;     /* a window of 4 steps in 40 */
-    tap_new_size_ns = 50000000;
+    tap_new_size_ns = 10000000;
     assert_null(tap_front_cuda.start());
 }
 
