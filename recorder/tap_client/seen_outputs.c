@@ -45,28 +45,26 @@ static bool make_room(struct client_seen_table *t)
     return true;
 }
 
-/* The entry of a key, which is made if need be. NULL: there is no room. */
-static struct client_seen *entry_of(struct client_seen_table *t, struct td_hash key, bool *is_new)
-{
-    struct client_seen *e;
-
-    *is_new = false;
-    if (!make_room(t))
-        return NULL;
-    e = slot_of(t, key);
-    if (!td_hash_is_zero(e->key))
-        return e;
-    *is_new = true;
-    e->key = key;
-    t->n++;
-    return e;
-}
-
 static struct client_seen *find(const struct client_seen_table *t, struct td_hash key)
 {
     struct client_seen *e = t->cap ? slot_of(t, key) : NULL;
 
     return e && !td_hash_is_zero(e->key) ? e : NULL;
+}
+
+/* The entry of a key, which is made if need be. NULL: there is no room for another. A full table still finds the entries
+ * that it has: what they give in another way must be seen. */
+static struct client_seen *entry_of(struct client_seen_table *t, struct td_hash key, bool *is_new)
+{
+    struct client_seen *e = find(t, key);
+
+    *is_new = !e && make_room(t);
+    if (!*is_new)
+        return e;
+    e = slot_of(t, key);
+    e->key = key;
+    t->n++;
+    return e;
 }
 
 /* ---- keys ------------------------------------------------------------------------------------ */

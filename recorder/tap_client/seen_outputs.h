@@ -20,7 +20,7 @@
 #include "recorder/tap_client/received_op.h"
 
 #define CLIENT_OUTPUTS_WHOLE 6             /* the least that a bias is judged by (docs/verdicts.md) */
-#define CLIENT_OUTPUTS_MAX ((size_t)1 << 20) /* ops that are remembered, and groups: 48 MiB each; of others all outputs are stored */
+#define CLIENT_OUTPUTS_MAX ((size_t)1 << 20) /* ops that are remembered, and groups: 96 MiB each; of others all outputs are stored */
 
 struct client_seen {                       /* all zero: empty */
     struct td_hash key, output;

@@ -124,6 +124,29 @@ static void test_what_varies_in_the_rehearsal(void **state)
     client_outputs_release(&o);
 }
 
+/* Two tables that take no other entry: ops and groups that they have are found all the same. */
+static void test_what_varies_when_there_is_no_room(void **state)
+{
+    struct client_outputs o = {0};
+    struct made x;
+
+    (void)state;
+    fill(&o);
+    assert_true(find_digest(&o, &x) > 0);
+    o.ops.n = o.groups.n = CLIENT_OUTPUTS_MAX;
+    x.c[0]++;
+    client_outputs_rehearse(&o, &x.op, &x.w, 1);
+    assert_false(o.full);                   /* it was seen before */
+    assert_false(o.chosen);
+    x.c[0]--;
+    assert_false(repeats(&o, &x));          /* it gave two outputs */
+    make(&x, 1, 2);
+    client_outputs_rehearse(&o, &x.op, &x.w, 1);
+    assert_true(o.full);
+    assert_false(repeats(&o, &x));
+    client_outputs_release(&o);
+}
+
 /* Each thing that an op is given tells it from another. */
 static void test_what_is_the_same_op(void **state)
 {
@@ -244,6 +267,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_repeats),         cmocka_unit_test(test_what_varies_in_the_rehearsal),
+        cmocka_unit_test(test_what_varies_when_there_is_no_room),
         cmocka_unit_test(test_what_is_the_same_op),  cmocka_unit_test(test_the_judge_needs_some),
         cmocka_unit_test(test_the_judge_gets_late_ones),
         cmocka_unit_test(test_what_is_never_a_digest), cmocka_unit_test(test_many),
