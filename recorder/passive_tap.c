@@ -116,6 +116,10 @@ static void name_rows(struct td_passive_tap *t)
     if (t->unnamed)
         td_log(TD_LOG_WARN, "record", "the ids of %lld answers are too long, or too many, to be kept: their rows are nobody's",
                (long long)t->unnamed);
+    td_tap_client_state(t->client, &t->ops);
+    if (t->ops.rows_forgotten)
+        td_log(TD_LOG_WARN, "record", "the server's ids of %lld rows are too long, or too many, to be kept: these rows are nobody's",
+               (long long)t->ops.rows_forgotten);
     if (set)
         td_log(TD_LOG_WARN, "record", "the wall clock was set by %.3f s while it was recorded: steps whose rows the server does "
                                       "not name stay unknown",

@@ -76,6 +76,7 @@ int64_t client_server_ids_note(struct client_server_ids *all, const char *row)
     bool was_there;
     const uint32_t at = find_or_add(&all->rows, row, &was_there);
 
+    all->rows_forgotten += at == CLIENT_INDEX_NONE && *row;
     return at == CLIENT_INDEX_NONE ? -1 : FIRST_NOTED - (int64_t)at;
 }
 

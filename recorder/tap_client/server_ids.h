@@ -18,9 +18,12 @@
  *                 from_ns, to_ns : when its request was in flight */
 struct client_id { char *text; int64_t stream, from_ns, to_ns; };
 struct client_id_list { struct client_id *x; size_t n, cap; struct client_index index; };
-struct client_server_ids { struct client_id_list rows, answers; }; /* zeroed: none */
+struct client_server_ids {            /* zeroed: none */
+    struct client_id_list rows, answers;
+    int64_t rows_forgotten;           /* notes of ids for which there was no room, or that are too long */
+};
 
-/* Note the id of a row. Returns a number of -2 or less that stands for it; -1: there is no room. */
+/* Note the id of a row. Returns a number of -2 or less that stands for it; -1: it has no id, or its id is forgotten. */
 int64_t client_server_ids_note(struct client_server_ids *all, const char *row);
 /* An answer of exchange `stream`, whose request was in flight from then to then, has this id. False: there is no room,
  * or the id is too long. */

@@ -538,6 +538,7 @@ void td_tap_client_state(struct td_tap_client *c, struct td_tap_client_state *ou
     *out = c->state;
     out->steps_kept += (int64_t)c->n_held;
     out->all_kinds = c->mode.all_kinds;
+    out->rows_forgotten = c->ids.rows_forgotten;
     out->rehearsed = c->outputs.rehearsed;
     out->rehearsal_full = c->outputs.full;
     client_kernels_state(&c->kernels, out);

@@ -115,6 +115,7 @@ struct td_tap_client_state {
     bool all_kinds;             /* the mode said so */
     int64_t digests, digest_bytes; /* of ops_kept: with a digest of their output, and how long these outputs are */
     int64_t rehearsed;          /* ops of the rehearsal */
+    int64_t rows_forgotten;     /* rows whose ids are too long, or too many, to be kept (server_ids.h) */
     bool rehearsal_full;        /* not all of these were remembered, for want of room */
     int64_t ops_layout_unknown; /* of ops_kept: their weights lie as the server had them */
     char unknown_layout[200];   /* the first such layout, and why it could not be undone */

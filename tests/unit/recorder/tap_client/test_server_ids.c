@@ -84,7 +84,9 @@ static void test_odd_ids(void **state)
     memset(longest, 'x', sizeof longest - 1);
     longest[sizeof longest - 1] = '\0';
     assert_int_equal(client_server_ids_note(&ids, ""), -1);
+    assert_int_equal(ids.rows_forgotten, 0); /* there was nothing to keep */
     assert_int_equal(client_server_ids_note(&ids, longest), -1);
+    assert_int_equal(ids.rows_forgotten, 1);
     assert_false(client_server_ids_add(&ids, "", 1, T, T + 9));
     assert_false(client_server_ids_add(&ids, longest, 1, T, T + 9));
     assert_int_equal(client_server_ids_stream(&ids, -1, T), -1);
@@ -116,12 +118,39 @@ static void test_many(void **state)
     client_server_ids_release(&ids);
 }
 
+/* More than are kept: the first ones stay, and the others are counted. */
+static void test_too_many(void **state)
+{
+    enum { MOST = 1 << 18, MORE = 3 };
+    struct client_server_ids ids = {0};
+    int64_t last = -1;
+    char id[40];
+
+    (void)state;
+    for (int i = 0; i < MOST; i++) {
+        snprintf(id, sizeof id, "chatcmpl-%d-0", i);
+        last = client_server_ids_note(&ids, id);
+        assert_true(last <= -2);
+    }
+    assert_int_equal(ids.rows_forgotten, 0);
+    for (int i = 0; i < MORE; i++) {
+        snprintf(id, sizeof id, "chatcmpl-more-%d-0", i);
+        assert_int_equal(client_server_ids_note(&ids, id), -1);
+    }
+    assert_int_equal(ids.rows_forgotten, MORE);
+    snprintf(id, sizeof id, "chatcmpl-%d", MOST - 1);
+    assert_true(client_server_ids_add(&ids, id, 5, T, T + 9));
+    assert_int_equal(client_server_ids_stream(&ids, last, T), 5);
+    client_server_ids_release(&ids);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows_come_before_their_answers), cmocka_unit_test(test_the_longest_id_counts),
         cmocka_unit_test(test_an_id_of_two_answers_names_none), cmocka_unit_test(test_odd_ids),
         cmocka_unit_test(test_rows_of_another_time), cmocka_unit_test(test_many),
+        cmocka_unit_test(test_too_many),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
