@@ -184,10 +184,11 @@ def main():
                 rc = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, env=env, timeout=400).returncode
             time.sleep(1)
             record.send_signal(signal.SIGINT)
-            record.wait(60)
-            if rc:
-                print(f"{tool} ended with {rc}: {open('tool.out').read()[-3000:]}")
-                return 1
+            recorded = record.wait(60)
+            for what, status, log in (tool, rc, "tool.out"), ("record", recorded, "record.out"):
+                if status:
+                    print(f"{what} ended with {status}: {open(log).read()[-3000:]}")
+                    return 1
             stats = [binary + "/fixture", "stats", "fx", "--metrics-as", tool, "--percentiles", "50,90,99", "--json"]
             wire = json.loads(subprocess.run(stats, check=True, stdout=subprocess.PIPE).stdout)
             return compare(tool, wire, next(steps))
