@@ -60,7 +60,8 @@ struct passive {
     bool has_tap;                 /* it was armed */
     int64_t now_ns;               /* of the packet that is looked at */
     struct td_capture_options capture_options;
-    char dir[TD_PATH_MAX], model[160];
+    char dir[TD_PATH_MAX], model[256];
+    bool model_is_known;
     int64_t unseen;               /* exchanges that are not there from their first to their last byte */
     struct td_passive_left left;
     int keys_failed;              /* TD_ELIMIT, TD_ENOMEM: a key could not be learned, so nothing more is kept */
@@ -161,6 +162,20 @@ static void take_record(void *arg, const struct td_wire *rec)
         p->rc = td_deriver_feed(p->deriver, rec, p->err);
 }
 
+/* The server's model: by the first answer, which tells where the request named another (llama.cpp takes any name); without
+ * an answer, as the first request names it. */
+static void learn_model(struct passive *p, const struct td_exchange *x)
+{
+    const char *name = td_json_get_str(x->extra, "response_model", td_json_get_str(x->request, "model", "")), *slash = strrchr(name, '/');
+
+    if (p->model_is_known || (x->error && *p->model))
+        return;
+    if (p->opt->record->api == TD_API_LLAMACPP && slash && slash[1]) /* the file's name, as in an active recording */
+        name = slash + 1;
+    snprintf(p->model, sizeof p->model, "%s", name);
+    p->model_is_known = !x->error && *p->model;
+}
+
 static int take_exchange(void *arg, struct td_exchange *x, struct td_error *err)
 {
     struct passive *p = arg;
@@ -176,8 +191,7 @@ static int take_exchange(void *arg, struct td_exchange *x, struct td_error *err)
         p->unseen++;
     else if (x->prompt_id) /* else there was no memory for it, which is said at the end */
         td_prompt_names_seen(p->names, x->prompt_id);
-    if (!*p->model)
-        snprintf(p->model, sizeof p->model, "%s", td_json_get_str(x->request, "model", ""));
+    learn_model(p, x);
     return TD_OK;
 }
 

@@ -385,6 +385,13 @@ static bool is_stars(const char *text)
     return *text && !text[strspn(text, "*")];
 }
 
+/* Was this the model of the recording, by whichever name the client asked for it? */
+static bool is_for_model(const struct td_exchange *x, const char *from)
+{
+    return from && *from && (!strcmp(td_json_get_str(x->request, "model", ""), from) ||
+                             !strcmp(td_json_get_str(x->extra, "response_model", ""), from));
+}
+
 /* Ask for the model by the name that this server has for it. from : that of the recording, NULL: it is the same;
  * a request whose name was overwritten asks for it, too */
 static int rename_model(struct td_exchange *xs, size_t n, const char *from, const char *to,
@@ -396,7 +403,7 @@ static int rename_model(struct td_exchange *xs, size_t n, const char *from, cons
         const char *model = td_json_get_str(xs[i].request, "model", "");
         cJSON *name;
 
-        if (!is_stars(model) && (!from || !*from || strcmp(model, from) != 0))
+        if (!is_stars(model) && !(*model && is_for_model(&xs[i], from)))
             continue;
         name = cJSON_CreateString(to);
         if (!name || !cJSON_ReplaceItemInObjectCaseSensitive(xs[i].request, "model", name)) {

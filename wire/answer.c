@@ -194,6 +194,7 @@ static void read_object(struct td_answer *a, const cJSON *ev, int64_t t_ns)
     set_str_once(&a->id, td_json_get(ev, "id"));
     set_str_once(&a->id, td_json_get(ev, "request_id"));
     set_str_once(&a->fingerprint, td_json_get(ev, "system_fingerprint"));
+    set_str_once(&a->model, td_json_get(ev, "model"));
     read_usage(a, td_json_get(ev, "usage"));
     read_computed(a, ev);
     td_answer_prompt_ids(a, td_json_get(ev, "prompt_token_ids"));

@@ -31,6 +31,7 @@ void td_answer_release(struct td_answer *a)
     free(a->finish_reason);
     free(a->fingerprint);
     free(a->id);
+    free(a->model);
     free(a->error);
     free(a->error_kind);
     *a = (struct td_answer){.usage = {-1, -1}, .computed = TD_ANSWER_COMPUTED_NONE};

@@ -35,7 +35,7 @@ struct td_answer {
     int32_t *prompt_ids; size_t n_prompt_ids, cap_prompt_ids;
     struct td_answer_score *scores; size_t n_scores; /* of the prompt's tokens */
     struct td_buf text;
-    char *finish_reason, *fingerprint, *id;
+    char *finish_reason, *fingerprint, *id, *model;
     struct td_usage usage;
     struct td_answer_computed computed;
     bool answered;            /* choice 0 was seen */

@@ -338,18 +338,30 @@ static void add_computed(cJSON *extra, const struct td_answer_computed *c)
         cJSON_AddNumberToObject(o, "answer", (double)c->answer);
 }
 
-static cJSON *make_extra(const struct stream *s, bool ok)
+/* The server's name for its model, where the request had another one or none. llama.cpp says the path of a file, and is
+ * asked by the file's name. */
+static const char *other_model(const struct stream *s, const cJSON *request)
+{
+    const char *said = s->answer.model, *slash = said ? strrchr(said, '/') : NULL, *asked = td_json_get_str(request, "model", "");
+
+    return said && strcmp(said, asked) != 0 && !(slash && !strcmp(slash + 1, asked)) ? said : NULL;
+}
+
+static cJSON *make_extra(const struct stream *s, const cJSON *request, bool ok)
 {
     const cJSON *o = td_json_get(s->open, "open"), *group = td_json_get(o, "group"), *loop = td_json_get(o, "loop"),
                 *role = td_json_get(o, "role"), *due = td_json_get(o, "due_ns"),
                 *uncompressed = td_json_get(s->uncompressed, "uncompressed");
     const struct td_answer *a = &s->answer;
     cJSON *extra = cJSON_CreateObject();
+    const char *model = other_model(s, request);
 
     if (a->fingerprint)
         cJSON_AddStringToObject(extra, "fingerprint", a->fingerprint);
     if (a->id)
         cJSON_AddStringToObject(extra, "response_id", a->id);
+    if (model)
+        cJSON_AddStringToObject(extra, "response_model", model);
     add_computed(extra, &a->computed);
     if (group)
         cJSON_AddItemToObject(extra, "group", cJSON_Duplicate(group, true));
@@ -423,7 +435,7 @@ static int build_exchange(struct td_deriver *d, struct stream *s, struct td_exch
     x->t_sent_ns = s->t_sent;
     x->t_first_byte_ns = s->t_first;
     x->t_end_ns = s->t_last;
-    x->extra = make_extra(s, !s->answer.error_kind);
+    x->extra = make_extra(s, x->request, !s->answer.error_kind);
     x->error = s->answer.error;
     x->error_kind = s->answer.error_kind;
     s->answer.error = s->answer.error_kind = NULL;

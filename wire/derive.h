@@ -17,7 +17,7 @@
  *         NaN and null logprobs become NaN. Rows of `top` are sorted, best first, NaN last. Only
  *         choice 0 is part of the exchange; others are counted in extra. Events after [DONE] are not
  *         read, but counted (late_events). Counts of tokens below 0 or above 2^40 are not reported.
- * extra   "fingerprint", "response_id", "group", "due_ns", "start_ns", "other_choices",
+ * extra   "fingerprint", "response_id", "response_model", "group", "due_ns", "start_ns", "other_choices",
  *         "bad_events", "no_end_mark" (finished, but without [DONE]) and more (docs/format.md), each only where
  *         it applies
  * error   error_kind and error are the first of these: "http" (any status but 200), "stream" (an
