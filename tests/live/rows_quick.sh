@@ -1,5 +1,5 @@
 # rows_quick.sh - the rows of `make live-quick`: a real server in half a minute (llama.cpp from the
-# wheel xllamacpp), and the front for torch's operators before a real libtorch_cpu.so. live.sh
+# wheel xllamacpp), recorded by our own requests and as it serves others, and the front for torch's operators before a real libtorch_cpu.so. live.sh
 # sources this file; lib.sh explains how a row is written.
 # SPDX-License-Identifier: Apache-2.0
 
@@ -28,6 +28,38 @@ row_quick_same() {
     want 'tokens +pass'
     want 'ops +pass' 'its GEMMs, by our kernels'
     want 'ggml_mul_mat [0-9]+ of [0-9]+ shapes'
+}
+
+# Traffic of others, captured beside an armed tap. They ask for a model by a name that the server does not have, which llama.cpp
+# does not mind; one after the other, so that it comes out whose rows its steps are.
+row_quick_passive() {
+    row 'llama.cpp, traffic of others' 'the same server' pass
+    local port pid rc fixture=$WORK/quick-passive
+    python3 -c 'import socket; socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)' 2>/dev/null || cannot 'no right to capture (CAP_NET_RAW)'
+    need xllamacpp
+    port=$(free_port) || exit 1
+    quick_command "$port"
+    with_tap "${COMMAND[@]}"
+    serve passive "$port" 60 "${TAPPED[@]}"
+    python3 "$HERE/ask_others.py" "$URL" 1 || die 'the server does not answer' # a tap is found once its server has computed something
+    LOG=$ROW.record.log
+    TD_LOG=record:2 "$BIN/record" --passive --server "$URL" --interface lo --api llamacpp --gemms all --layers 0-3 --budget -1 --ring-mib 128 \
+        --checkpoint "$CACHE/model.gguf" -o "$fixture" >"$LOG" 2>&1 &
+    pid=$!
+    PIDS="$PIDS $pid"
+    for _ in $(seq 300); do grep -q listening "$LOG" && break; kill -0 "$pid" 2>/dev/null || break; sleep 0.1; done
+    python3 "$HERE/ask_others.py" "$URL" 6 || die 'the server does not answer'
+    sleep 1
+    kill -INT "$pid"
+    wait "$pid"
+    rc=$?
+    [ $rc = 0 ] || { tail -n 20 "$LOG" >&2; die "record: exit $rc, $(tail -n 1 "$LOG")"; }
+    python3 "$HERE/captured_ops.py" "$fixture" 6 >"$WORK/captured-ops.txt" 2>&1 || wrong "the fixture: $(tail -n 1 "$WORK/captured-ops.txt")"
+    put measured "$(tail -n 1 "$WORK/captured-ops.txt")"
+    say "$(tail -n 1 "$WORK/captured-ops.txt")"
+    judge "$fixture" --server "$URL" --provider cpu --max-ops 100
+    want 'tokens +pass'
+    want 'ops +pass' 'its GEMMs, by our kernels'
 }
 
 # ---- torch's operators ---------------------------------------------------------------------------

@@ -1,0 +1,34 @@
+"""ask_others.py HOST:PORT COUNT - requests of a plain client, one after the other, to a server that others listen to.
+
+Completions and chats in turn, streamed but for every third, under a model's name that is made up.
+SPDX-License-Identifier: Apache-2.0
+"""
+import json
+import sys
+import time
+import urllib.error
+import urllib.request
+
+
+def ask(request):
+    """The whole answer; 503 means that the model is still loading."""
+    for _ in range(300):
+        try:
+            with urllib.request.urlopen(request, timeout=120) as answer:
+                return answer.read()
+        except urllib.error.HTTPError as e:
+            if e.code != 503:
+                raise
+            time.sleep(0.2)
+    sys.exit("the model does not get loaded")
+
+
+for n in range(int(sys.argv[2])):
+    body = {"model": "gpt-4o-mini", "max_tokens": 8, "temperature": 0, "stream": n % 3 != 2}
+    text = f"{n + 1} and {n + 2} are"
+    if n % 2:
+        path, body["messages"] = "/v1/chat/completions", [{"role": "user", "content": text}]
+    else:
+        path, body["prompt"] = "/v1/completions", text
+    request = urllib.request.Request(f"http://{sys.argv[1]}{path}", json.dumps(body).encode(), {"Content-Type": "application/json"})
+    ask(request)
