@@ -19,7 +19,7 @@
 #include "wire/recorded_connections.h"
 #include "wire/transfer_error.h"
 
-#define SWEEP_NS (50 * TD_NS_PER_MS) /* between two checks for overdue transfers and `stop` */
+#define SWEEP_NS (50 * TD_NS_PER_MS) /* between two checks of `stop`, and the least between two for overdue transfers */
 #define LATE_NS TD_NS_PER_S          /* libcurl ends a transfer at its total timeout; so much later we do */
 
 struct transfer {
@@ -58,6 +58,7 @@ struct td_client {
     int n_live;
     int64_t whole_bytes;      /* body_bytes of all answers in flight that are not streamed */
     bool any_refused;
+    int64_t overdue_at_ns;    /* when overdue transfers are looked for next */
     struct td_recorded_connections connections;
 };
 
@@ -495,14 +496,19 @@ static void finish_all_refused(struct td_client *c)
     }
 }
 
-/* The total timeout is libcurl's, but its timer is lost where it finds no memory for a transfer. */
+/* The total timeout is libcurl's, but its timer is lost where it finds no memory for a transfer. The look at all transfers is
+ * dear with hundreds of streams, so that a long limit is checked less often: to a twentieth of it, and to a second. */
 static void finish_overdue(struct td_client *c, int64_t now)
 {
     const int64_t limit = (c->opt.idle_timeout_ms ? c->opt.idle_timeout_ms : 300000) * TD_NS_PER_MS,
+                  pause = limit / 20 > TD_NS_PER_S ? TD_NS_PER_S : limit / 20,
                   total = c->opt.total_timeout_ms * TD_NS_PER_MS;
     struct transfer *t, *next;
     char why[80];
 
+    if (now < c->overdue_at_ns)
+        return;
+    c->overdue_at_ns = now + pause;
     for (t = c->live; t; t = next) {
         next = t->next;
         if (now - t->last_ns <= limit && !(total && now - t->start_ns > total + LATE_NS))
