@@ -189,10 +189,13 @@ def where(report):
 
 
 def timings(report):
-    """Did a row that times ops regress, and one that times servers?"""
-    rows = (report.get("speed") or {}).get("rows") or []
-    return {what: "regressed" if any(r["verdict"] == "regressed" and r["metric"].startswith("op,") == ops for r in rows) else "pass"
+    """Did a row that times ops regress, and one that times servers? Of these, where other programs disturbed the rounds, "disturbed"."""
+    speed = report.get("speed") or {}
+    said = {what: "regressed" if any(r["verdict"] == "regressed" and r["metric"].startswith("op,") == ops for r in speed.get("rows") or []) else "pass"
             for what, ops in (("ops", True), ("servers", False))}
+    if not speed.get("server_judged", True):
+        said["servers"] = "disturbed"
+    return said
 
 
 def others(a, cell, kept, recorded):
@@ -204,9 +207,21 @@ def others(a, cell, kept, recorded):
     old = f"{kept}/baseline-0" if kind == "speed" else record(a, kind, c)
     x, y = other_rules.answers(old), other_rules.answers(f"{kept}/candidate-0")
     said = {"throughput": other_rules.mean_throughput(x, y)}
+    if kind == "speed":
+        said["any"] = servers_beside_anything(a, kept, recorded_at=record(a, kind, c))
     if kind == "live":
         said.update(exact=other_rules.exact_match(x, y), logprobs=other_rules.check_logprobs_close(x, y))
     return said
+
+
+def servers_beside_anything(a, kept, recorded_at):
+    """Would the servers have been called slower if nobody had looked what other programs did? By the same replays."""
+    policy, to = f"{a.state}/any.json", f"{kept}/any-report.json"
+    with open(policy, "w") as f:
+        json.dump({"name": "whatever else runs", "speed": {"others": 1}}, f)
+    run([f"{BIN}/differ", recorded_at, f"{kept}/candidate-0", "--new", f"{kept}/candidate-1", "--baseline-live", f"{kept}/baseline-0",
+         "--baseline-live", f"{kept}/baseline-1", "--lanes", "speed", "--policy", policy, "--json", to])
+    return timings(json.load(open(to)))["servers"] == "regressed"
 
 
 def cpu_times():

@@ -7,7 +7,7 @@ import statistics
 KINDS = ["ops", "speed", "live"]
 RULES = {"ops": [("exact", "exact match"), ("torch", "torch.testing")],
          "live": [("exact", "exact match"), ("logprobs", "check_logprobs_close"), ("throughput", "mean throughput")],
-         "speed": [("throughput", "mean throughput")]}
+         "speed": [("throughput", "mean throughput"), ("any", "servers, whatever else runs")]}
 NAMES = {"ops": "Ops", "live": "Answers", "speed": "Speed"}
 
 
@@ -92,8 +92,11 @@ def timings_table(rows):
     lines = []
     for s in sorted({r["strength"] for r in rows if "timings" in r}):
         of = [r["timings"] for r in rows if r["strength"] == s and "timings" in r]
-        lines.append([size("speed", s) if s else "unchanged", len(of)] + [share(t[what] == "regressed" for t in of) for what in ("ops", "servers")])
-    return ["Runs in which a row regressed, by what it times:", ""] + table(["build", "runs", "ops", "servers"], lines) if lines else []
+        disturbed = sum(t["servers"] == "disturbed" for t in of)
+        lines.append([size("speed", s) if s else "unchanged", len(of), share(t["ops"] == "regressed" for t in of),
+                      share(t["servers"] == "regressed" for t in of if t["servers"] != "disturbed"), disturbed])
+    return ["Runs in which a row regressed, by what it times. Servers are not judged in runs that other programs disturbed:",
+            ""] + table(["build", "runs", "ops", "servers", "disturbed"], lines) if lines else []
 
 
 def rules_table(rows):
@@ -107,10 +110,10 @@ def rules_table(rows):
                 groups = [[r for r in groups[0] if (r["bug"] == "graded") == unchanged] for unchanged in (True, False)]
             for some in filter(None, groups):
                 what = ("unchanged" if some[0]["bug"] == "graded" else "honest") if not s else size(kind, s) + ("" if kind == "speed" else " units")
-                said = {k: share(r["others"][k] for r in some) for k, _ in RULES[kind]}
+                said = {k: share(r["others"][k] for r in some if k in r["others"]) for k, _ in RULES[kind]}
                 lines.append([f"{NAMES[kind]}, {what}", len(some), share(map(caught, some))] +
-                             [said.get(k, "") for k in ("exact", "logprobs", "torch", "throughput")])
-    return table(["build", "runs", "Tapedeck", "exact match", "check_logprobs_close", "torch.testing", "mean throughput"], lines)
+                             [said.get(k, "") for k in ("exact", "logprobs", "torch", "throughput", "any")])
+    return table(["build", "runs", "Tapedeck", "exact match", "check_logprobs_close", "torch.testing", "mean throughput", "servers, whatever else runs"], lines)
 
 
 def honest_table(rows, honest):
