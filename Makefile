@@ -92,7 +92,7 @@ HAVE_LIBS := $(if $(TDK_SRCS),$(LIB)/libtdkernels.so) $(if $(TAP_SRCS),$(LIB)/li
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@echo '  options: CC=gcc|clang SAN=address,undefined V=1 O=dir CUDA=auto|0|1 HIP=auto|0|1 PCAP=auto|0|1 ZLIB=auto|0|1 BROTLI=auto|0|1 GPU_CODE=dir PREFIX=/usr/local'
+	@echo '  options: CC=gcc|clang SAN=address,undefined V=1 O=dir CUDA=auto|0|1 HIP=auto|0|1 PCAP=auto|0|1 ZLIB=auto|0|1 BROTLI=auto|0|1 GPU_CODE=dir SERVER_CODE=dir PREFIX=/usr/local'
 
 all: config $(addprefix $(BIN)/,$(HAVE_PROGRAMS)) $(HAVE_LIBS) $(GPU_LIBS) ## build every program into bin/ and every library into lib/
 
@@ -140,7 +140,19 @@ DEPS_demo-server := $(LIB)/libtdkernels.so
 LINK_demo-server := -L$(LIB) -ltdkernels -Wl,-rpath,'$$$$ORIGIN/../lib' -lmicrohttpd -Wl,--enable-new-dtags
 $(foreach p,$(HAVE_PROGRAMS),$(eval $(call program,$(p))))
 
+# What a server links, and what is judged, is compiled by others, and without sanitizers: SERVER_CODE=lib takes it, and the
+# planted bugs, from the folder of another build. TDK_COPY is compiled here whatever is taken: a test judges it.
+TDK_COPY := $(O)/tests/libtdkernels.so
+ifneq ($(SERVER_CODE),)
+$(LIB)/libtdkernels.so: $(SERVER_CODE)/libtdkernels.so
+	@mkdir -p $(@D)
+	$(call say,COPY,$@)
+	$(Q)cp $< $@
+else
 $(LIB)/libtdkernels.so: $(call obj,$(TDK_SRCS))
+endif
+$(TDK_COPY): $(call obj,$(TDK_SRCS))
+$(TDK_COPY) $(if $(SERVER_CODE),,$(LIB)/libtdkernels.so):
 	@mkdir -p $(@D)
 	$(call say,SO,$@)
 	$(Q)$(CC) -shared $(TD_LDFLAGS) $^ -o $@ -lm
@@ -256,7 +268,7 @@ $(O)/tests/helpers/%: $(O)/tests/helpers/%.o $(LIBTD)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(TD_LDFLAGS) $^ -o $@ $(LINK_$*) $(LDLIBS)
 
-TESTS := $(UNIT) $(FUZZ) $(HELPERS) $(HELPER_LIBS) $(BUG_LIBS) $(GPU_BUG_LIBS) $(LIB)/td_kernels.simt.so
+TESTS := $(UNIT) $(FUZZ) $(HELPERS) $(HELPER_LIBS) $(BUG_LIBS) $(GPU_BUG_LIBS) $(LIB)/td_kernels.simt.so $(TDK_COPY)
 check: all $(TESTS) ## build everything and run every test; SAN=address,undefined for sanitizers, ONLY=word to choose
 	@BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) O=$(abspath $(O)) SAN='$(SAN)' bash tests/run.sh $(if $(UPDATE),--update) $(ONLY)
 
@@ -266,7 +278,7 @@ tests: all $(TESTS)
 check-threads: ## what runs threads, under ThreadSanitizer (ONLY=word)
 	@$(MAKE) --no-print-directory SAN=thread O=build/threads run-threads
 
-run-threads: all $(HELPERS) $(HELPER_LIBS) $(LIB)/td_kernels.simt.so $(addprefix $(O)/tests/,$(shell grep -s '^unit/' tests/threads.list))
+run-threads: all $(HELPERS) $(HELPER_LIBS) $(TDK_COPY) $(LIB)/td_kernels.simt.so $(addprefix $(O)/tests/,$(shell grep -s '^unit/' tests/threads.list))
 	@BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) O=$(abspath $(O)) SAN='$(SAN)' bash tests/run.sh --list tests/threads.list $(ONLY)
 
 demo: ## the main job on the embedded server: record, break a kernel, replay, and see it named

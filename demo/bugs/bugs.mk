@@ -15,10 +15,17 @@ $(O)/demo/bugs/$(1)/%.o: kernels/gptq_gemm/%.c demo/bugs/$(1).h Makefile demo/bu
 	$$(call say,BUG,$(1) $$<)
 	$(Q)$$(CC) $$(CPPFLAGS) $$(CFLAGS) $$(TD_CFLAGS) $(if $(SAN),,-g0) $$(call ISA,$$<) -include demo/bugs/$(1).h -DTD_BUILD_NOTE='", $(1)"' -MMD -MP -c $$< -o $$@
 
+ifneq ($(SERVER_CODE),)
+$(LIB)/bugs/$(1)/libtdkernels.so: $(SERVER_CODE)/bugs/$(1)/libtdkernels.so
+	@mkdir -p $$(@D)
+	$$(call say,COPY,$$@)
+	$(Q)cp $$< $$@
+else
 $(LIB)/bugs/$(1)/libtdkernels.so: $(patsubst kernels/gptq_gemm/%.c,$(O)/demo/bugs/$(1)/%.o,$(BUG_SRCS)) $(call obj,$(filter-out $(BUG_SRCS),$(TDK_SRCS)))
 	@mkdir -p $$(@D)
 	$$(call say,SO,$$@)
 	$(Q)$$(CC) -shared $$(TD_LDFLAGS) $$^ -o $$@ -lm
+endif
 endef
 $(foreach b,$(BUGS),$(eval $(call bug,$(b))))
 
