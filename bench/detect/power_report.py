@@ -95,8 +95,7 @@ def timings_table(rows):
         disturbed = sum(t["servers"] == "disturbed" for t in of)
         lines.append([size("speed", s) if s else "unchanged", len(of), share(t["ops"] == "regressed" for t in of),
                       share(t["servers"] == "regressed" for t in of if t["servers"] != "disturbed"), disturbed])
-    return ["Runs in which a row regressed, by what it times. Servers are not judged in runs that other programs disturbed:",
-            ""] + table(["build", "runs", "ops", "servers", "disturbed"], lines) if lines else []
+    return ["Runs in which a row regressed, by what it times; servers are not judged in runs that other", "programs disturbed:", ""] + table(["build", "runs", "ops", "servers", "disturbed"], lines) if lines else []
 
 
 def rules_table(rows):
