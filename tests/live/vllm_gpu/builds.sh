@@ -48,7 +48,7 @@ named() { sed -nE 's/^ *worst places: *//p' "$1" | head -n 1 | cut -c 1-60; }
 judge_build() {
     local form=$1 name=$2 want=${*:3} out=$WORK/builds-$1-$2 rc verdict=ok options=(--lanes ops --max-ops "${MAX_OPS:-480}")
     [ "$want" != slow ] || options=(--lanes "ops,speed" --baseline-build "$builds/itself.fatbin" --max-ops "${SLOW_OPS:-96}")
-    timeout 240 "$BIN/gate" "$form_fixture" --build "$builds/$name.fatbin" "${options[@]}" --only "$kernel" --time all -v >"$out.txt" 2>&1
+    timeout --foreground 120 "$BIN/gate" "$form_fixture" --build "$builds/$name.fatbin" "${options[@]}" --only "$kernel" --time all -v >"$out.txt" 2>&1
     rc=$?
     case $want in
     right) [ $rc = 0 ] || verdict=WRONG ;;
