@@ -1,5 +1,5 @@
 # aiohttp_client.py - a client of an SSE source, in Python, that parses as vLLM's bench serve does.
-# usage: aiohttp_client.py URL STREAMS EVENTS; prints a JSON object: events, CPU seconds, and the times of each stream
+# usage: aiohttp_client.py URL STREAMS EVENTS [uvloop]; prints a JSON object: CPU seconds, and the times of each stream
 # SPDX-License-Identifier: Apache-2.0
 #
 # One process and one session for all streams. Of each piece that arrives the text is decoded and cut at empty lines, each
@@ -44,4 +44,7 @@ async def main():
     print(json.dumps({"cpu_s": cpu, "streams": [[[at, int(text)] for at, text in t] for t in all_times]}))
 
 
+if sys.argv[4:] == ["uvloop"]:  # as AIPerf has it
+    import uvloop
+    uvloop.install()
 asyncio.run(main())

@@ -27,7 +27,9 @@ def quantiles(v):
     return [v[min(len(v) - 1, int(q * len(v)))] / 1e6 for q in (0.5, 0.9, 0.99)] if v else [float("nan")] * 3
 
 
-def figures(streams, cpu_s):
+def figures(name, n, streams, cpu_s):
+    if sorted(map(len, streams)) != [EVENTS] * n:
+        sys.exit(f"{name}: {sum(map(len, streams))} events in {len(streams)} streams, {n * EVENTS} in {n} were sent")
     lag = [at - sent for s in streams for at, sent in s]
     itl = [abs((b[0] - a[0]) - (b[1] - a[1])) for s in streams for a, b in zip(s, s[1:])]
     return {"events": len(lag), "lag": quantiles(lag), "itl": quantiles(itl), "cpu_us": cpu_s / len(lag) * 1e6}
@@ -52,15 +54,14 @@ def by_record(record, url, streams, work):
     lines = subprocess.run(["zstd", "-dcq", out + "/exchanges.jsonl.zst"], stdout=subprocess.PIPE, check=True).stdout
     xs = [x for x in map(json.loads, lines.splitlines()) if x["phase"] == "timed"]
     got = [[(e[0], int(t)) for e, t in zip([e for e in x["events"] if e[1]], x["text"].split())] for x in xs]
-    return figures(got, cpu)
+    return figures("record", streams, got, cpu)
 
 
 def by_python(python, name, url, streams, *more):
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
     out, _ = run([python, script, "http://" + url, str(streams), str(EVENTS), *more])
     out = json.loads(out)
-    return figures(out["streams"], out["cpu_s"])
-
+    return figures(name, streams, out["streams"], out["cpu_s"])
 
 
 def middle(rounds, key):
@@ -86,6 +87,8 @@ def main():
                 clients["was"] = lambda: by_record(os.environ["RECORD_WAS"], url, n, work)
             if python:
                 clients["aiohttp"] = lambda: by_python(python, "aiohttp_client.py", url, n)
+            if python and subprocess.run([python, "-c", "import uvloop"], stderr=subprocess.DEVNULL).returncode == 0:
+                clients["uvloop"] = lambda: by_python(python, "aiohttp_client.py", url, n, "uvloop")
             if python and os.environ.get("VLLM"):
                 clients["vllm"] = lambda: by_python(python, "vllm_client.py", url, n, os.environ["VLLM"] + "/lib/endpoint_request_func.py")
             got = {c: [] for c in clients}

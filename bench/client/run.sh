@@ -2,10 +2,13 @@
 # run.sh - how late clients note the events of an SSE source, and what an event costs them: record beside aiohttp. Asserts nothing.
 # usage: BIN=… bench/client/run.sh [ROUNDS] [STREAMS...]   (default 3 rounds; 64 256 512 1024 streams)
 # environment:
-#   PYTHON=…           a python with aiohttp; without one, record is measured alone, and that is said
+#   PYTHON=…           a python with aiohttp; without one, record is measured alone, and that is said; with uvloop, too,
+#                      aiohttp is measured on it as well
 #   VLLM=…             the folder vllm/benchmarks of vLLM's wheel: the request function of its bench serve, too
 #   RECORD_WAS=…       another build of record, measured beside this one
-#   RATE=50            events a second of each stream       BENCH_SECONDS=6   of each run
+#   RATE=50            events a second of each stream. From some 20,000 of all streams on, Python takes a whole core, falls
+#                      behind, and reads several at once: its CPU of an event is that core's second by their number then
+#   BENCH_SECONDS=6    of each run
 #   SPREAD=1           streams send in 20 steps, not all in one
 #   SOURCE_CPU=0 CLIENT_CPU=1
 # SPDX-License-Identifier: Apache-2.0
