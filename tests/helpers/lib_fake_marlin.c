@@ -127,7 +127,8 @@ static int share_of(const struct gemm *g)
     return each * tile;
 }
 
-static void run_column(const struct gemm *g, const float *w, int n, int share)
+/* a: [m, k], decoded once for all columns */
+static void run_column(const struct gemm *g, const float *a, const float *w, int n, int share)
 {
     for (int i = 0; i < g->m; i++) {
         float *tmp = &g->c_tmp[i % 64], sum = 0;
@@ -137,7 +138,7 @@ static void run_column(const struct gemm *g, const float *w, int n, int share)
                 *tmp = k ? *tmp + sum : 0;
                 sum = 0;
             }
-            sum += load(g, g->a[(size_t)i * (size_t)g->lda + (size_t)k]) * w[k];
+            sum += a[(size_t)i * (size_t)g->k + (size_t)k] * w[k];
         }
         sum = *tmp + sum;
         sum = g->groups > 1 ? sum : sum * scale_at(g, 0, n);
@@ -161,16 +162,20 @@ static void run(const struct fake_cuda_launch *l, void *user)
     struct gemm g = read_params(l, user);
     const size_t rows = g.m > 64 ? 64 : (size_t)(g.m + 15) / 16 * 16, floats = (size_t)g.grid * rows * 256;
     int share = share_of(&g);
-    float *w;
+    float *w, *a;
 
     g.c_tmp[floats - 1 + (size_t)mode_is("overrun")] = 0;
     if (!is_launched_well(&g, l))
         return; /* C stays as it was */
-    w = malloc((size_t)g.k * sizeof *w);
+    w = malloc((size_t)g.k * ((size_t)g.m + 1) * sizeof *w);
+    a = w + g.k;
+    for (int i = 0; i < g.m && w; i++)
+        for (int k = 0; k < g.k; k++)
+            a[(size_t)i * (size_t)g.k + (size_t)k] = load(&g, g.a[(size_t)i * (size_t)g.lda + (size_t)k]);
     for (int n = 0; n < g.n && w; n++) {
         for (int k = 0; k < g.k; k++)
             w[k] = weight_at(&g, k, n);
-        run_column(&g, w, n, share);
+        run_column(&g, a, w, n, share);
     }
     g.locks[g.grid - 1] = mode_is("lock");
     free(w);
