@@ -71,7 +71,8 @@ static int start_build(const struct td_replay_options *o, const char *name, cons
                                           .env = env_or_null(env),
                                           .rows = o->ops_variable,
                                           .deadline_ms = (int)(o->deadline_s * 1000),
-                                          .guard = o->guard};
+                                          .guard = o->guard,
+                                          .stop = o->stop};
 
     ro.provider = found->provider;
     ro.arg = found->arg[0] ? found->arg : NULL;

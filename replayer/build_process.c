@@ -60,7 +60,7 @@ static void close_socket(struct td_build_process *r)
 /* Receive a packet; what the process writes meanwhile is read too. */
 static int receive(struct td_build_process *r, struct td_proto_msg *m, int timeout_ms, struct td_error *err)
 {
-    int rc = td_child_output_wait(&r->output, r->sock, timeout_ms, err);
+    int rc = td_child_output_wait(&r->output, r->sock, timeout_ms, r->opt.stop, err);
 
     return rc ? rc : td_proto_recv(r->sock, m, NULL, 0, err);
 }
@@ -143,6 +143,14 @@ static void collect_child(struct td_build_process *r, const char *where, char *t
     close_socket(r);
 }
 
+/* The user does not wait for the child, which may hold a GPU. */
+static int end_stopped(struct td_build_process *r, struct td_error *err)
+{
+    td_proc_end(&r->proc, 0);
+    close_socket(r);
+    return td_fail(err, TD_EINTR, "%s: stopped by a signal", r->opt.name);
+}
+
 static int say_hello(struct td_build_process *r, struct td_error *err)
 {
     struct td_proto_msg m;
@@ -158,6 +166,8 @@ static int say_hello(struct td_build_process *r, struct td_error *err)
         rc = receive(r, &m, HELLO_TIMEOUT_MS, err);
     if (rc == TD_EPROTO)
         return rc;
+    if (rc == TD_EINTR)
+        return end_stopped(r, err);
     if (rc == TD_ETIMEOUT) {
         td_proc_end(&r->proc, 0);
         close_socket(r);
@@ -350,7 +360,8 @@ static bool is_at_work(const struct td_build_process *r, const struct td_proto_a
 }
 
 /* Send a request and wait for its reply; the deadline starts anew whenever the child enters another stage.
- * TD_OK; TD_ECRASH: the child crashed or hung (*status, text) and has been collected; TD_EPROTO. */
+ * TD_OK; TD_ECRASH: the child crashed or hung (*status, text) and has been collected; TD_EINTR: it was ended, since
+ * the user stops; TD_EPROTO. */
 static int call_child(struct td_build_process *r, struct td_proto_msg *m, enum td_run_status *status,
                 char *text, size_t n, struct td_error *err)
 {
@@ -381,6 +392,8 @@ static int call_child(struct td_build_process *r, struct td_proto_msg *m, enum t
         return rc;
     if (err)
         td_error_clear(err);
+    if (rc == TD_EINTR)
+        return end_stopped(r, err);
     describe_stage(a, where, sizeof where);
     if (rc == TD_ETIMEOUT) {
         *status = TD_RUN_HUNG;

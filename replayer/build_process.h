@@ -18,6 +18,7 @@ struct td_build_process_options {
     int deadline_ms;        /* longest time in one stage of a run (load, prepare, one repeat) */
     int prepare_ms;         /* longest time in prepare, where that is more; 0: deadline_ms */
     bool guard;             /* tensors end at a page that nobody may touch */
+    const volatile sig_atomic_t *stop; /* set by a signal: the child is ended in the middle of a run; NULL: it never is */
 };
 
 struct td_build_process {

@@ -18,6 +18,7 @@
 #include "format/redact_words.h"
 
 #define READ_BYTES 4096
+#define STOP_MS 200     /* between two looks at a flag that a signal sets */
 
 void td_child_output_init(struct td_child_output *o, const char *name)
 {
@@ -196,14 +197,23 @@ const char *td_child_output_message(struct td_child_output *o)
     return o->message;
 }
 
-int td_child_output_wait(struct td_child_output *o, int sock, int timeout_ms, struct td_error *err)
+/* How long to wait at a time, since a signal may come to another thread. */
+static int slice_ms(int64_t left, const volatile sig_atomic_t *stop)
+{
+    if (stop && (left < 0 || left > STOP_MS))
+        return STOP_MS;
+    return (int)left;
+}
+
+int td_child_output_wait(struct td_child_output *o, int sock, int timeout_ms, const volatile sig_atomic_t *stop,
+                         struct td_error *err)
 {
     int64_t until = td_clock_mono_ns() + (int64_t)timeout_ms * TD_NS_PER_MS;
 
     for (;;) {
         int64_t left = timeout_ms < 0 ? -1 : (until - td_clock_mono_ns() + TD_NS_PER_MS - 1) / TD_NS_PER_MS;
         struct pollfd p[2] = {{.fd = sock, .events = POLLIN}, {.fd = o->fd, .events = POLLIN}}; /* fd -1 is skipped */
-        int n = poll(p, 2, timeout_ms < 0 ? -1 : left > 0 ? (int)left : 0);
+        int n = poll(p, 2, slice_ms(timeout_ms < 0 ? -1 : left > 0 ? left : 0, stop));
 
         if (n < 0 && errno != EINTR)
             return td_fail(err, TD_EIO, "poll: %s", strerror(errno));
@@ -211,6 +221,8 @@ int td_child_output_wait(struct td_child_output *o, int sock, int timeout_ms, st
             read_some(o);
         if (n > 0 && p[0].revents)
             return TD_OK;
+        if (stop && *stop)
+            return TD_EINTR;
         if (timeout_ms >= 0 && left <= 0)
             return TD_ETIMEOUT;
     }

@@ -6,6 +6,8 @@
 #ifndef TD_REPLAYER_CHILD_OUTPUT_H
 #define TD_REPLAYER_CHILD_OUTPUT_H
 
+#include <signal.h>
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -36,8 +38,10 @@ void td_child_output_close(struct td_child_output *o);
 
 /* Wait until something can be read from sock, and read the process's output meanwhile.
  *   timeout_ms : < 0: for ever
- * TD_OK; TD_ETIMEOUT; TD_EIO. */
-int td_child_output_wait(struct td_child_output *o, int sock, int timeout_ms, struct td_error *err);
+ *   stop       : when it is set the wait is over; NULL: never
+ * TD_OK; TD_ETIMEOUT; TD_EINTR: *stop; TD_EIO. */
+int td_child_output_wait(struct td_child_output *o, int sock, int timeout_ms, const volatile sig_atomic_t *stop,
+                         struct td_error *err);
 /* Read what is there now. */
 void td_child_output_drain(struct td_child_output *o);
 /* Drain, and forget the message: what comes next belongs to another op. */

@@ -88,6 +88,12 @@ static int run_batch(struct td_op_batches *b, struct td_op_batch *of, struct td_
         struct td_op_item *it = &of->item[of->ran++];
 
         rc = td_op_run(b->run, it, err);
+        if (rc == TD_EINTR && is_over(b)) { /* it did not come to its end */
+            td_error_clear(err);
+            of->ran--;
+            rc = TD_OK;
+            break;
+        }
         td_op_pace_ran(b->pace, it);
         atomic_fetch_add(&b->run->ran, 1);
     }

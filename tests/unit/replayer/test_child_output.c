@@ -157,10 +157,10 @@ static void test_waiting_reads(void **state)
     while (write(to, block, sizeof block) > 0)
         ;
     for (i = 0; i < 5; i++)
-        assert_int_equal(td_child_output_wait(&out, never[0], 20, NULL), TD_ETIMEOUT);
+        assert_int_equal(td_child_output_wait(&out, never[0], 20, NULL, NULL), TD_ETIMEOUT);
     assert_true(write(to, block, sizeof block) > 0);
     assert_int_equal(write(never[1], "1", 1), 1);
-    assert_int_equal(td_child_output_wait(&out, never[0], 2000, NULL), TD_OK);
+    assert_int_equal(td_child_output_wait(&out, never[0], 2000, NULL, NULL), TD_OK);
     close(never[0]);
     close(never[1]);
 }
