@@ -5,10 +5,12 @@ usage: server_start.py PAIRS PORT LOG TAP... -- COMMAND...
 TAP are the lines NAME=VALUE that load the tap (record --tap-env). COMMAND starts a vLLM that listens
 on PORT. It is started PAIRS times without and PAIRS times with the tap, in turn, and ended each
 time; each second pair begins with the tap. Prints for each start the seconds until it listens, the CPU seconds that its processes took
-until then, what vLLM says of loading the model, and the memory that the GPU has given away then; at
-last the ratios of pairs, their medians and 95 % intervals. The servers' output is appended to LOG.
+until then, what vLLM says of loading the model, the memory that the GPU has given away then, and the
+median time between two events of some answers, one at a time; at last the ratios of pairs, their
+medians and 95 % intervals, and by how much the times of equal servers differ. The servers' output is appended to LOG.
 SPDX-License-Identifier: Apache-2.0
 """
+import json
 import os
 import random
 import re
@@ -18,8 +20,11 @@ import statistics
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 
 LIMIT = 300                              # seconds for a start
+ANSWERS, TOKENS = 12, 128                # of which the first two are not timed
 
 
 def used_mib():
@@ -38,6 +43,30 @@ def wait_for_memory(mib):
         if used_mib() <= mib:
             return
         time.sleep(0.2)
+
+
+def answer_gaps(port):
+    """Ms between the events of an answer."""
+    body = {"model": "m", "prompt": "one two three", "max_tokens": TOKENS, "temperature": 0, "stream": True, "ignore_eos": True}
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as events:
+        times = [time.monotonic() for line in events if line.startswith(b"data: {")]
+    return [1000 * (b - a) for a, b in zip(times, times[1:])]
+
+
+def median_gap(port, server, patience_s=60):
+    """Median ms between events, once the server answers: a port may listen before that."""
+    until = time.monotonic() + patience_s
+    while True:
+        try:
+            answer_gaps(port)
+            break
+        except (urllib.error.URLError, OSError):
+            if time.monotonic() > until or server.poll() is not None:
+                sys.exit("server_start: the server listens, and does not answer")
+            time.sleep(0.2)
+    answer_gaps(port)
+    return statistics.median(gap for _ in range(ANSWERS - 2) for gap in answer_gaps(port))
 
 
 def cpu_seconds(session):
@@ -61,7 +90,7 @@ def interval(values, n=4000):
 
 
 def start(command, env, port, log):
-    """Seconds until it listens, CPU seconds, seconds that vLLM took to load the model, MiB of the GPU."""
+    """Seconds until it listens, CPU seconds, seconds that vLLM took to load the model, MiB of the GPU, ms between events."""
     before, begin = used_mib(), time.monotonic()
     path = log.name
     with open(path, "rb") as old:
@@ -73,6 +102,7 @@ def start(command, env, port, log):
                 sys.exit(f"server_start: the server did not start, see {path}")
             time.sleep(0.05)
         seconds, cpu, mib = time.monotonic() - begin, cpu_seconds(server.pid), used_mib() - before
+        gap = median_gap(port, server)
     finally:
         os.killpg(server.pid, signal.SIGTERM)
         try:
@@ -88,7 +118,7 @@ def start(command, env, port, log):
         f.seek(seen)
         text = f.read().decode(errors="replace")
     loading = re.search(r"Model loading took .*?([0-9.]+) seconds", text)
-    return seconds, cpu, float(loading.group(1)) if loading else float("nan"), mib
+    return seconds, cpu, float(loading.group(1)) if loading else float("nan"), mib, gap
 
 
 def main():
@@ -103,12 +133,17 @@ def main():
             order = [("without", {}), ("with", tap)]
             for how, env in reversed(order) if i % 2 else order:
                 rows[how].append(start(command, env, port, log))
-                print("%-7s the tap: listens after %.1f s, %.1f s of CPU, model loaded in %.2f s, %d MiB of the GPU" % (how, *rows[how][-1]), flush=True)
+                print("%-7s the tap: listens after %.1f s, %.1f s of CPU, model loaded in %.2f s, %d MiB of the GPU; ITL %.3f ms" % (how, *rows[how][-1]), flush=True)
     random.seed(1)
-    for i, name in enumerate(("start", "CPU", "loading", "memory")):
-        ratios = [b[i] / a[i] for a, b in zip(rows["without"], rows["with"])]
+    for i, name in enumerate(("start", "CPU", "loading", "memory", "ITL")):
+        ratios = [b[i] / a[i] for a, b in zip(rows["without"], rows["with"]) if a[i]]
+        if not ratios:
+            continue
         print(f"{name}: with / without {' '.join(f'{r:.3f}' for r in ratios)}; median {statistics.median(ratios):.3f} [%.3f, %.3f]" % interval(ratios))
-    print(f"memory: {statistics.median(b[2] - a[2] for a, b in zip(rows['without'], rows['with'])):.0f} MiB more with the tap")
+    equal = [max(a[4], b[4]) / min(a[4], b[4]) for same in rows.values() for n, a in enumerate(same) for b in same[:n]]
+    if equal:
+        print(f"ITL of equal servers, the slower over the faster: median {statistics.median(equal):.3f}, at most {max(equal):.3f}")
+    print(f"memory: {statistics.median(b[3] - a[3] for a, b in zip(rows['without'], rows['with'])):.0f} MiB more with the tap")
 
 
 main()

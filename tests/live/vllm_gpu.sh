@@ -93,8 +93,8 @@
 #             six minutes at a time until all ROUNDS (120) are there
 #   twin-cost the same at vLLM's defaults, with twins of its CUDA graphs: a small model, and the sizes of
 #             one of 8B (LAYERS=8; BENCH_SECONDS=240 for each; MODES as for bench/tap/run.sh)
-#   start     what the sleeping tap adds to a server's start, and takes of the GPU: an 8B model's sizes
-#             (LAYERS=8), PAIRS=3 starts without and with it (EAGER=: at vLLM's defaults)
+#   start     what the sleeping tap adds to a server's start, to its time between tokens, and takes of the GPU: an 8B
+#             model's sizes (LAYERS=8), PAIRS=3 starts without and with it (EAGER=: at vLLM's defaults)
 # Environment: PYTHON, an interpreter that can import vllm (default python3); TD_GPU_PORT (default
 # 18600)
 # SPDX-License-Identifier: Apache-2.0
