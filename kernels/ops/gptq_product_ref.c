@@ -106,19 +106,42 @@ static void exact_avx512(const struct form *f, const struct td_product_part *p, 
 #define exact_avx512 exact_plain
 #endif
 
+/* The weights of a column that are of one group and stored as one number are one: with 4 bits, 16 in a group. */
+struct known_weights { int64_t group; uint32_t known; double weight[16]; };
+
+static double rounded_weight(const struct form *f, int64_t g, int q, struct known_weights *k)
+{
+    const struct td_gptq_op *x = f->x;
+
+    if (x->bits != 4)
+        return td_gptq_op_round_weight(x->rounding, q, f->zero[g], (double)f->scale[g]);
+    if (g != k->group) {
+        k->group = g;
+        k->known = 0;
+    }
+    if (!(k->known >> q & 1)) {
+        k->weight[q] = td_gptq_op_round_weight(x->rounding, q, f->zero[g], (double)f->scale[g]);
+        k->known |= 1u << q;
+    }
+    return k->weight[q];
+}
+
 static void round_weights(const struct form *f, const struct td_product_part *p, double *w)
 {
     const struct td_gptq_op *x = f->x;
     const int pack = 32 / x->bits;
     const uint32_t mask = (1u << x->bits) - 1;
 
-    for (int64_t j = 0; j < p->kn; j++)
-        for (int64_t i = 0; i < p->cols; i++) {
+    for (int64_t i = 0; i < p->cols; i++) {
+        struct known_weights of_column = {.group = -1};
+
+        for (int64_t j = 0; j < p->kn; j++) {
             const int64_t k = f->k_from + p->k0 + j, n = p->n0 + i, g = group_of(x, k) * x->n + n;
             const int q = (int)(x->qweight[k / pack * x->n + n] >> (x->bits * (int)(k % pack)) & mask);
 
-            w[TD_PRODUCT_AT(p->kn, j, i)] = td_gptq_op_round_weight(x->rounding, q, f->zero[g], (double)f->scale[g]);
+            w[TD_PRODUCT_AT(p->kn, j, i)] = rounded_weight(f, g, q, &of_column);
         }
+    }
 }
 
 static void read_weights(const void *ctx, const struct td_product_part *p, double *stored, double *rounded)
