@@ -6,6 +6,12 @@
 # ITL error  of two events after one another: the distance of the noted times less that of the written ones, without sign
 # CPU        of the client's process: record's as a whole, with its start, parsing, compression and the disk; that of
 #            those in Python from the first request on
+# Of load tools, run as programs (tools.py):
+# CPU        of all of a tool's processes, start and report too, at EVENTS and at LONGER events a stream: the difference of
+#            both, by the difference of events. No other client is measured so: theirs holds what it says above
+# ITL error  of vllm-bench as above, of the texts and times that it saves. Of the others the median and p99 that they tell less
+#            the source's 1/RATE, with a sign: of AIPerf's ICL (each gap), of GuideLLM's ITL (one value an answer, its mean)
+# lag        of guidellm and aiperf is not known: "-"
 # Source and client have a CPU each. A round is all clients, one after the other. Ratios are of the two clients of one
 # round; printed are medians over rounds, with the least and the most.
 import json
@@ -17,14 +23,18 @@ import subprocess
 import sys
 import tempfile
 
+import tools
+
 SECONDS, RATE = float(os.environ.get("BENCH_SECONDS", 6)), float(os.environ.get("RATE", 50))
 SOURCE_CPU, CLIENT_CPU = os.environ.get("SOURCE_CPU", "0"), os.environ.get("CLIENT_CPU", "1")
 EVENTS = int(SECONDS * RATE)
+LONGER = 3 * EVENTS
+UNKNOWN = [float("nan")] * 3
 
 
 def quantiles(v):
     v = sorted(v)
-    return [v[min(len(v) - 1, int(q * len(v)))] / 1e6 for q in (0.5, 0.9, 0.99)] if v else [float("nan")] * 3
+    return [v[min(len(v) - 1, int(q * len(v)))] / 1e6 for q in (0.5, 0.9, 0.99)] if v else UNKNOWN
 
 
 def figures(name, n, streams, cpu_s):
@@ -35,12 +45,18 @@ def figures(name, n, streams, cpu_s):
     return {"events": len(lag), "lag": quantiles(lag), "itl": quantiles(itl), "cpu_us": cpu_s / len(lag) * 1e6}
 
 
+def cpu_of(call):
+    """What call() returns, and the CPU seconds of the processes that ended meanwhile."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    value = call()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return value, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
 def run(command):
     """Standard output, and the CPU seconds of the process."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    p = subprocess.run(["taskset", "-c", CLIENT_CPU, *command], stdout=subprocess.PIPE, check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return p.stdout, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    p, cpu = cpu_of(lambda: subprocess.run(["taskset", "-c", CLIENT_CPU, *command], stdout=subprocess.PIPE, check=True))
+    return p.stdout, cpu
 
 
 def by_record(record, url, streams, work):
@@ -64,8 +80,30 @@ def by_python(python, name, url, streams, *more):
     return figures(name, streams, out["streams"], out["cpu_s"])
 
 
+def by_tool(name, exe, url, streams, work):
+    """A tool at two lengths of answers; all but CPU is of the shorter."""
+    got = []
+    for events in EVENTS, LONGER:
+        got.append(tools.run(name, exe, "http://" + url, streams, events, CLIENT_CPU, work + "/" + name, cpu_of))
+        if got[-1]["counts"] != [events] * streams:
+            sys.exit(f"{name}: counted {sum(got[-1]['counts'])} events in {len(got[-1]['counts'])} answers, {streams * events} in "
+                     f"{streams} were sent")
+    short, long = got
+    cpu_us = (long["cpu_s"] - short["cpu_s"]) / (streams * (LONGER - EVENTS)) * 1e6
+    if "streams" in short:
+        known = figures(name, streams, short["streams"], 0)
+    else:
+        error = [t - 1e3 / RATE for t in list(short["told"].values())[-1]]
+        known = {"events": streams * EVENTS, "lag": UNKNOWN, "itl": [error[0], float("nan"), error[1]]}
+    return dict(known, cpu_us=cpu_us, whole_s=[short["cpu_s"], long["cpu_s"]], told=short["told"])
+
+
 def middle(rounds, key):
-    return [statistics.median(r[key][i] for r in rounds) for i in range(3)]
+    return [statistics.median(r[key][i] for r in rounds) for i in range(len(rounds[0][key]))]
+
+
+def column(value, width):
+    return f"{'-':>{width}}" if value != value else f"{value:{width}.3f}"
 
 
 def spread(v, unit=""):
@@ -74,13 +112,14 @@ def spread(v, unit=""):
 
 def main():
     source, record, python, rounds, levels = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), [int(s) for s in sys.argv[5:]]
+    programs = tools.given()
     work = tempfile.mkdtemp(prefix="tapedeck-client.")
     server = subprocess.Popen(["taskset", "-c", SOURCE_CPU, source, str(RATE)] + (["spread"] if os.environ.get("SPREAD") else []),
                               stdout=subprocess.PIPE, text=True)
     try:
         url = "127.0.0.1:" + server.stdout.readline().strip()
         print(f"{RATE:g} events/s a stream, {EVENTS} events each, {rounds} rounds; load before: {os.getloadavg()[0]:.2f}")
-        print(f"{'streams':>7} {'client':8} {'events':>8} {'lag ms p50':>10} {'p90':>8} {'p99':>8} {'ITL err p50':>11} {'p90':>8} {'p99':>8} {'CPU us/event':>13}")
+        print(f"{'streams':>7} {'client':10} {'events':>8} {'lag ms p50':>10} {'p90':>8} {'p99':>8} {'ITL err p50':>11} {'p90':>8} {'p99':>8} {'CPU us/event':>13}")
         for n in levels:
             clients = {"record": lambda: by_record(record, url, n, work)}
             if os.environ.get("RECORD_WAS"):
@@ -91,18 +130,30 @@ def main():
                 clients["uvloop"] = lambda: by_python(python, "aiohttp_client.py", url, n, "uvloop")
             if python and os.environ.get("VLLM"):
                 clients["vllm"] = lambda: by_python(python, "vllm_client.py", url, n, os.environ["VLLM"] + "/lib/endpoint_request_func.py")
+            for name, exe in programs.items():
+                clients[name] = lambda name=name, exe=exe: by_tool(name, exe, url, n, work)
             got = {c: [] for c in clients}
             for r in range(rounds):
                 for c in list(clients)[:: 1 if r % 2 else -1]:
                     got[c].append(clients[c]())
             for c, g in got.items():
                 lag, itl = middle(g, "lag"), middle(g, "itl")
-                print(f"{n:7} {c:8} {g[0]['events']:8} {lag[0]:10.3f} {lag[1]:8.3f} {lag[2]:8.3f} {itl[0]:11.3f} {itl[1]:8.3f} {itl[2]:8.3f} "
-                      f"{statistics.median(x['cpu_us'] for x in g):13.1f}", flush=True)
+                columns = " ".join(column(v, w) for v, w in zip(lag + itl, (10, 8, 8, 11, 8, 8)))
+                print(f"{n:7} {c:10} {g[0]['events']:8} {columns} {statistics.median(x['cpu_us'] for x in g):13.1f}", flush=True)
+            for c in programs:
+                whole = middle(got[c], "whole_s")
+                told = {term: [statistics.median(g["told"][term][i] for g in got[c]) for i in (0, 1)] for term in got[c][0]["told"]}
+                terms = [f"{term} {p50:.3f} p50, {p99:.3f} p99" for term, (p50, p99) in told.items()]
+                print(f"        {c}: CPU {whole[0]:.2f} s at {EVENTS} events a stream, {whole[1]:.2f} s at {LONGER}; it tells {'; '.join(terms)} ms "
+                      f"where the source has {1e3 / RATE:g}")
             for other in list(got)[1:]:
                 pairs = list(zip(got[other], got["record"]))
-                print(f"        {other} / record: lag p50 {spread([a['lag'][0] / b['lag'][0] for a, b in pairs])}, ITL error p50 "
-                      f"{spread([a['itl'][0] / b['itl'][0] for a, b in pairs])}, CPU {spread([a['cpu_us'] / b['cpu_us'] for a, b in pairs])}", flush=True)
+                ratios = []
+                if got[other][0]["lag"][0] == got[other][0]["lag"][0]:  # known
+                    ratios += [f"{what} {spread([a[key][0] / b[key][0] for a, b in pairs])}"
+                               for what, key in (("lag p50", "lag"), ("ITL error p50", "itl"))]
+                ratios.append(f"CPU {spread([a['cpu_us'] / b['cpu_us'] for a, b in pairs])}")
+                print(f"        {other} / record: {', '.join(ratios)}", flush=True)
     finally:
         server.terminate()
         server.wait()
