@@ -7,8 +7,8 @@
 # CPU        of the client's process: record's as a whole, with its start, parsing, compression and the disk; that of
 #            those in Python from the first request on
 # Of load tools, run as programs (tools.py):
-# CPU        of all of a tool's processes, start and report too, at EVENTS and at LONGER events a stream: the difference of
-#            both, by the difference of events. No other client is measured so: theirs holds what it says above
+# CPU        of all of a tool's processes, start and report too, at EVENTS events a stream and at a fifth of them: the difference
+#            of both, by the difference of events. No other client is measured so: theirs holds what it says above
 # ITL error  of vllm-bench as above, of the texts and times that it saves. Of the others the median and p99 that they tell less
 #            the source's 1/RATE, with a sign: of AIPerf's ICL (each gap), of GuideLLM's ITL (one value an answer, its mean)
 # lag        of guidellm and aiperf is not known: "-"
@@ -28,7 +28,7 @@ import tools
 SECONDS, RATE = float(os.environ.get("BENCH_SECONDS", 6)), float(os.environ.get("RATE", 50))
 SOURCE_CPU, CLIENT_CPU = os.environ.get("SOURCE_CPU", "0"), os.environ.get("CLIENT_CPU", "1")
 EVENTS = int(SECONDS * RATE)
-LONGER = 3 * EVENTS
+FEWER = EVENTS // 5
 UNKNOWN = [float("nan")] * 3
 
 
@@ -81,21 +81,21 @@ def by_python(python, name, url, streams, *more):
 
 
 def by_tool(name, exe, url, streams, work):
-    """A tool at two lengths of answers; all but CPU is of the shorter."""
+    """A tool at two lengths of answers; all but CPU is of EVENTS."""
     got = []
-    for events in EVENTS, LONGER:
+    for events in FEWER, EVENTS:
         got.append(tools.run(name, exe, "http://" + url, streams, events, CLIENT_CPU, work + "/" + name, cpu_of))
         if got[-1]["counts"] != [events] * streams:
             sys.exit(f"{name}: counted {sum(got[-1]['counts'])} events in {len(got[-1]['counts'])} answers, {streams * events} in "
                      f"{streams} were sent")
-    short, long = got
-    cpu_us = (long["cpu_s"] - short["cpu_s"]) / (streams * (LONGER - EVENTS)) * 1e6
-    if "streams" in short:
-        known = figures(name, streams, short["streams"], 0)
+    few, all_of_them = got
+    cpu_us = (all_of_them["cpu_s"] - few["cpu_s"]) / (streams * (EVENTS - FEWER)) * 1e6
+    if "streams" in all_of_them:
+        known = figures(name, streams, all_of_them["streams"], 0)
     else:
-        error = [t - 1e3 / RATE for t in list(short["told"].values())[-1]]
+        error = [t - 1e3 / RATE for t in list(all_of_them["told"].values())[-1]]
         known = {"events": streams * EVENTS, "lag": UNKNOWN, "itl": [error[0], float("nan"), error[1]]}
-    return dict(known, cpu_us=cpu_us, whole_s=[short["cpu_s"], long["cpu_s"]], told=short["told"])
+    return dict(known, cpu_us=cpu_us, whole_s=[few["cpu_s"], all_of_them["cpu_s"]], told=all_of_them["told"])
 
 
 def middle(rounds, key):
@@ -144,7 +144,7 @@ def main():
                 whole = middle(got[c], "whole_s")
                 told = {term: [statistics.median(g["told"][term][i] for g in got[c]) for i in (0, 1)] for term in got[c][0]["told"]}
                 terms = [f"{term} {p50:.3f} p50, {p99:.3f} p99" for term, (p50, p99) in told.items()]
-                print(f"        {c}: CPU {whole[0]:.2f} s at {EVENTS} events a stream, {whole[1]:.2f} s at {LONGER}; it tells {'; '.join(terms)} ms "
+                print(f"        {c}: CPU {whole[0]:.2f} s at {FEWER} events a stream, {whole[1]:.2f} s at {EVENTS}; it tells {'; '.join(terms)} ms "
                       f"where the source has {1e3 / RATE:g}")
             for other in list(got)[1:]:
                 pairs = list(zip(got[other], got["record"]))

@@ -5,8 +5,8 @@
 #   PYTHON=…           a python with aiohttp; without one, record is measured alone, and that is said; with uvloop, too,
 #                      aiohttp is measured on it as well
 #   VLLM=…             the folder vllm/benchmarks of vLLM's wheel: the request function of its bench serve, too
-#   VLLM_BENCH=… GUIDELLM=… AIPERF=…   executables vllm, guidellm, aiperf: the tools themselves, each at EVENTS and three times
-#                      as many events a stream (seconds of start-up a run). One that is not named is left out, and that is said
+#   VLLM_BENCH=… GUIDELLM=… AIPERF=…   executables vllm, guidellm, aiperf: the tools themselves, each run twice, with a fifth of
+#                      the events and with all, some ten seconds of start-up each. One that is not named is left out, and that is said
 #   RECORD_WAS=…       another build of record, measured beside this one
 #   RATE=50            events a second of each stream. From some 20,000 of all streams on, Python takes a whole core, falls
 #                      behind, and reads several at once: its CPU of an event is that core's second by their number then
