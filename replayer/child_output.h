@@ -7,7 +7,6 @@
 #define TD_REPLAYER_CHILD_OUTPUT_H
 
 #include <signal.h>
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

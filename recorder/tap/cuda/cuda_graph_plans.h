@@ -2,7 +2,9 @@
  * which launches were captured in it.
  * SPDX-License-Identifier: Apache-2.0
  *
- * All of it with the lock of cuda_graph_follow.h held. */
+ * All of it with the lock of cuda_graph_follow.h held, but for a captured product: the thread that
+ * launches its graph, and the sender, read it without. So it never changes, apart from what is the
+ * gate's (gpu_product.h), and its place is used again only when the queue is past it. */
 #ifndef TD_RECORDER_TAP_CUDA_CUDA_GRAPH_PLANS_H
 #define TD_RECORDER_TAP_CUDA_CUDA_GRAPH_PLANS_H
 
