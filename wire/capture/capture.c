@@ -273,6 +273,8 @@ static void read_segment(struct connection *k, const struct td_segment *s, int f
     /* first: an answer shows that the request before it was whole when it came */
     if (s->flags & TD_TCP_ACK)
         td_reassembly_acked(&k->dir[!from], s->ack, s->t_ns, s->len > 0, &others, &c->counts.streams);
+    if (!k->dir[from].begun && s->wire_len) /* its SYN was not seen */
+        td_conversation_late(k->conversation, from == k->client);
     td_reassembly_add(&k->dir[from], s, &mine, &c->counts.streams);
     if (from != k->client && !k->closed && td_reassembly_is_over(&k->dir[from])) {
         k->closed = true;

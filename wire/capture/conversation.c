@@ -426,6 +426,13 @@ void td_conversation_bytes(struct td_conversation *c, bool from_client, const st
         read_server(c, *chunk);
 }
 
+void td_conversation_late(struct td_conversation *c, bool from_client)
+{
+    c->by_numbers = true;
+    if (from_client)
+        c->seeks_request = true;
+}
+
 void td_conversation_gap(struct td_conversation *c, bool from_client, int64_t t_ns, uint32_t n, enum td_gap_cause cause)
 {
     const char *what = cause == TD_GAP_SNAP ? "cut by the capture's snap length (tcpdump -s 0)" : "lost by the capture";

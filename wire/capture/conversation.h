@@ -64,6 +64,9 @@ struct td_conversation;
 struct td_conversation *td_conversation_new(struct td_conversations *all, uint64_t number, bool midway);
 void td_conversation_free(struct td_conversation *c);
 void td_conversation_bytes(struct td_conversation *c, bool from_client, const struct td_chunk *chunk);
+/* This direction begins in the middle: its first packets were lost, and maybe messages with them. Called before
+ * its first bytes. */
+void td_conversation_late(struct td_conversation *c, bool from_client);
 /* n bytes of this direction are missing here. */
 void td_conversation_gap(struct td_conversation *c, bool from_client, int64_t t_ns, uint32_t n, enum td_gap_cause cause);
 /* The server closed its direction in order: that ends an answer without a length.
