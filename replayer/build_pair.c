@@ -3,6 +3,7 @@
 #include "replayer/build_pair.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "format/redact_words.h"
@@ -84,14 +85,10 @@ static int start_build(const struct td_replay_options *o, const char *name, cons
     return td_build_process_start(r, &ro, err);
 }
 
-int td_build_pair_open(const struct td_replay_options *o, struct td_build_pair *b,
-                       struct td_error *err)
+static int start_builds(const struct td_replay_options *o, struct td_build_pair *b, struct td_error *err)
 {
-    int rc;
+    int rc = td_build_pair_detect(o, b->found, err);
 
-    memset(b, 0, sizeof *b);
-    b->candidate.sock = b->baseline.sock = b->candidate.arena_fd = b->baseline.arena_fd = -1;
-    rc = td_build_pair_detect(o, b->found, err);
     if (!rc)
         rc = start_build(o, "candidate", &o->build_env, &b->found[0], &b->candidate, err);
     if (rc)
@@ -106,8 +103,28 @@ int td_build_pair_open(const struct td_replay_options *o, struct td_build_pair *
     return TD_OK;
 }
 
-void td_build_pair_close(struct td_build_pair *b)
+int td_build_pair_open(const struct td_replay_options *o, struct td_build_pair **out, struct td_error *err)
 {
+    struct td_build_pair *b = calloc(1, sizeof *b);
+    int rc;
+
+    *out = NULL;
+    if (!b)
+        return td_fail(err, TD_ENOMEM, "out of memory");
+    b->candidate.sock = b->baseline.sock = b->candidate.arena_fd = b->baseline.arena_fd = -1;
+    rc = start_builds(o, b, err);
+    if (rc)
+        td_build_pair_free(b);
+    else
+        *out = b;
+    return rc;
+}
+
+void td_build_pair_free(struct td_build_pair *b)
+{
+    if (!b)
+        return;
     td_build_process_stop(&b->candidate);
     td_build_process_stop(&b->baseline);
+    free(b);
 }

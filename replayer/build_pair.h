@@ -18,9 +18,9 @@ struct td_build_pair {
 int td_build_pair_detect(const struct td_replay_options *o, struct td_build found[2], struct td_error *err);
 
 /* Find out what the builds are and start a process for each. Errors are those of td_build_detect() and
- * td_build_process_start(). Call td_build_pair_close() also after a failure. */
-int td_build_pair_open(const struct td_replay_options *o, struct td_build_pair *b,
-                       struct td_error *err);
-void td_build_pair_close(struct td_build_pair *b);
+ * td_build_process_start(), and TD_ENOMEM. */
+int td_build_pair_open(const struct td_replay_options *o, struct td_build_pair **out, struct td_error *err);
+/* End the processes. NULL is allowed. */
+void td_build_pair_free(struct td_build_pair *b);
 
 #endif

@@ -48,13 +48,13 @@ void td_op_replay_stats_release(struct td_op_replay_stats *s)
     memset(s, 0, sizeof *s);
 }
 
-/* ---- builds -------------------------------------------------------------------------------------------------------- */
-
-static int open_builds(const struct td_replay_options *o, struct td_build_pair *b,
-                       struct td_op_replay_stats *s, struct td_error *err)
+int td_op_replay_open(const struct td_replay_options *o, struct td_build_pair **out, struct td_op_replay_stats *s,
+                      struct td_error *err)
 {
-    int rc = td_build_pair_open(o, b, err);
+    struct td_build_pair *b;
+    int rc = td_build_pair_open(o, &b, err);
 
+    *out = b;
     if (rc)
         return rc;
     snprintf(s->provider, sizeof s->provider, "%s", b->found[0].provider);
@@ -62,18 +62,6 @@ static int open_builds(const struct td_replay_options *o, struct td_build_pair *
     memcpy(s->build, b->words[0], sizeof s->build);
     memcpy(s->baseline_build, b->words[1], sizeof s->baseline_build);
     return TD_OK;
-}
-
-int td_op_replay_probe(const struct td_replay_options *o, struct td_op_replay_stats *s,
-                       struct td_error *err)
-{
-    struct td_build_pair *b = calloc(1, sizeof *b);
-    int rc = b ? open_builds(o, b, s, err) : td_fail(err, TD_ENOMEM, "out of memory");
-
-    if (b)
-        td_build_pair_close(b);
-    free(b);
-    return rc;
 }
 
 /* Replay the ops of the list, in the order of their weights, or of their ranks before there is a plan.
@@ -257,9 +245,7 @@ static void write_variety(struct op_replay *j)
 static void release_replay(struct op_replay *j)
 {
     td_op_variety_release(&j->variety);
-    if (j->run.builds)
-        td_build_pair_close(j->run.builds);
-    free(j->run.builds);
+    td_build_pair_free(j->run.builds);
     td_op_batches_release(&j->batches);
     free(j->run.groups);
     td_op_rows_release(&j->rows);
@@ -278,17 +264,16 @@ static int make_room(struct op_replay *j, struct td_error *err)
         return rc;
     j->run.groups = calloc(j->run.list.n_groups + 1, sizeof *j->run.groups);
     j->run.loader = td_op_loader_new(j->fx, j->run.opt->checkpoint);
-    j->run.builds = calloc(1, sizeof *j->run.builds);
     j->batches.cache = j->cache = td_ref_cache_open(j->run.opt->cache, j->run.opt->cache_bytes);
-    return j->cache && j->run.groups && j->run.loader && j->run.builds ? TD_OK : td_fail(err, TD_ENOMEM, "out of memory");
+    return j->cache && j->run.groups && j->run.loader ? TD_OK : td_fail(err, TD_ENOMEM, "out of memory");
 }
 
-int td_op_replay(struct td_fixture *fx, struct td_writer *w, const struct td_replay_options *opt,
+int td_op_replay(struct td_fixture *fx, struct td_writer *w, const struct td_replay_options *opt, struct td_build_pair *builds,
                  struct td_op_replay_stats *stats, struct td_error *err)
 {
     struct op_replay j = {.fx = fx,
                           .w = w,
-                          .run = {.opt = opt, .stats = stats, .has_baseline = opt->baseline_build != NULL}};
+                          .run = {.opt = opt, .stats = stats, .builds = builds, .has_baseline = opt->baseline_build != NULL}};
     int64_t start = td_clock_mono_ns();
     int rc;
 
@@ -300,8 +285,8 @@ int td_op_replay(struct td_fixture *fx, struct td_writer *w, const struct td_rep
         count_list(&j);
         rc = make_room(&j, err);
     }
-    if (!rc && j.total)
-        rc = open_builds(opt, j.run.builds, stats, err);
+    if (!rc && j.total && !builds)
+        rc = td_op_replay_open(opt, &j.run.builds, stats, err);
     if (!rc && j.total)
         rc = td_reference_makers_open(&j.makers, opt->reference, err);
     if (!rc && j.total)
