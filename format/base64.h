@@ -7,6 +7,6 @@
 
 /* Append n bytes as base64. */
 void td_base64_add(struct td_buf *out, const void *data, size_t n);
-int td_base64_decode(const char *s, struct td_buf *out); /* appends; TD_EINVAL: not base64 */
+int td_base64_decode(const char *s, struct td_buf *out); /* appends; TD_EINVAL: not base64, and nothing is appended */
 
 #endif
