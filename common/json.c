@@ -76,12 +76,29 @@ size_t td_utf8_clean(const char *s, size_t n, struct td_buf *out)
     return bad;
 }
 
+#define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
+
+/* Do eight bytes stand for themselves in a JSON string? No, where one is below ' ' or above '~', a quote, or a backslash. */
+static bool are_plain(const char *s)
+{
+    uint64_t v, quote, backslash;
+
+    memcpy(&v, s, sizeof v);
+    quote = v ^ EACH('"');
+    backslash = v ^ EACH('\\');
+    /* the upper bit of a byte: it is set; or the byte is '\x7f', below ' ', zero in one of the two. What a byte that is not
+     * plain carries over to the next one changes nothing any more. */
+    return !((v | (v + EACH(1)) | (v - EACH(' ')) | (quote - EACH(1)) | (backslash - EACH(1))) & EACH(0x80));
+}
+
 /* How many bytes at the start of s[n] stand for themselves in a JSON string. */
 static size_t plain_run(const char *s, size_t n)
 {
-    size_t i;
+    size_t i = 0;
 
-    for (i = 0; i < n && s[i] >= 0x20 && s[i] < 0x7F && s[i] != '"' && s[i] != '\\'; i++)
+    while (n - i >= 8 && are_plain(s + i))
+        i += 8;
+    for (; i < n && s[i] >= 0x20 && s[i] < 0x7F && s[i] != '"' && s[i] != '\\'; i++)
         ;
     return i;
 }
@@ -174,6 +191,7 @@ static int rewrite_text(struct scan *c, struct td_error *err)
 {
     int depth = 0;
 
+    td_buf_reserve(c->out, c->n); /* mostly all */
     while (c->at < c->n) {
         const char *p = c->s + c->at, *word = word_at(p, c->n - c->at);
 
@@ -290,7 +308,11 @@ cJSON *td_json_load_member(const char *path, size_t max, struct td_error *err)
 
 const cJSON *td_json_get(const cJSON *obj, const char *key)
 {
-    return cJSON_IsObject(obj) ? cJSON_GetObjectItemCaseSensitive(obj, key) : NULL;
+    const cJSON *v = cJSON_IsObject(obj) ? obj->child : NULL;
+
+    while (v && v->string && (v->string[0] != key[0] || strcmp(v->string, key) != 0)) /* cJSON's own calls strcmp() for each */
+        v = v->next;
+    return v && v->string ? v : NULL;
 }
 
 const char *td_json_get_str(const cJSON *obj, const char *key, const char *missing)

@@ -359,7 +359,7 @@ int td_cursor_op(struct td_cursor *c, struct td_op *out, struct td_error *err)
 
     td_op_release(out);
     rc = next_line(c, &line, &start, err);
-    return rc == 1 ? finish_record(c, line, start, td_op_read(line, out, err), err) : rc;
+    return rc == 1 ? finish_record(c, line, start, td_op_take(line, out, err), err) : rc;
 }
 
 /* ---- all of a stream ------------------------------------------------------------------------------------------------- */

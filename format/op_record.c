@@ -337,6 +337,18 @@ int td_op_read(const cJSON *o, struct td_op *op, struct td_error *err)
     return TD_OK;
 }
 
+int td_op_take(cJSON *line, struct td_op *op, struct td_error *err)
+{
+    cJSON *judge = cJSON_DetachItemFromObjectCaseSensitive(line, "judge");
+    int rc = td_op_read(line, op, err);
+
+    cJSON_Delete(op->judge); /* of a second member with that name */
+    op->judge = !rc && cJSON_IsObject(judge) ? judge : NULL;
+    if (!op->judge)
+        cJSON_Delete(judge);
+    return rc;
+}
+
 const struct td_tensor_rec *td_op_rec_in(const struct td_op *op, const char *role)
 {
     int32_t i;

@@ -191,6 +191,8 @@ bool td_tensor_sizes_fit(const int64_t *shape, const int64_t *strides, int32_t n
 uint64_t td_tensor_rec_max_bytes(const struct td_tensor_rec *t);
 int td_op_write(const struct td_op *op, struct td_buf *out); /* TD_ELIMIT: td_op_read() would refuse it */
 int td_op_read(const cJSON *line, struct td_op *out, struct td_error *err);
+/* The same, and its judgement, most of a replayed op, is moved out of the line, not copied. */
+int td_op_take(cJSON *line, struct td_op *out, struct td_error *err);
 const struct td_tensor_rec *td_op_rec_in(const struct td_op *op, const char *role); /* NULL: no such role */
 /* Does the layer's name, the kind or the symbol contain `pattern`, or match it as a shell pattern
  * ("*.1.mlp.*")? What --only means. */

@@ -139,6 +139,43 @@ static void test_writer_integers_and_escapes(void **state)
     td_buf_release(&b);
 }
 
+/* A string is read eight bytes at a time: each byte, at each place of these. */
+static void test_each_byte_in_a_string(void **state)
+{
+    (void)state;
+    for (int byte = 1; byte < 256; byte++)
+        for (size_t at = 0; at < 20; at++) {
+            char text[] = "[\"abcdefghijklmnopqrst\",\"u\"]";
+            const char *read;
+            cJSON *tree;
+
+            if (byte == '"' || byte == '\\')
+                continue;
+            text[2 + at] = (char)byte;
+            tree = td_json_parse(text, strlen(text), NULL);
+            assert_non_null(tree);
+            assert_int_equal(cJSON_GetArraySize(tree), 2);
+            read = cJSON_GetStringValue(tree->child);
+            assert_int_equal(strlen(read), byte < 0x80 ? 20 : 22);
+            assert_memory_equal(read, text + 2, at);
+            assert_int_equal((unsigned char)read[at], byte < 0x80 ? byte : 0xEF);
+            assert_string_equal(read + at + (byte < 0x80 ? 1 : 3), text[2 + at + 1] == '"' ? "" : &"bcdefghijklmnopqrst"[at]);
+            cJSON_Delete(tree);
+        }
+    for (size_t at = 0; at < 20; at++) {
+        char text[] = "[\"abcdefghijklmnopqrst\",\"u\"]";
+        cJSON *tree;
+
+        text[2 + at] = '"'; /* the string ends there */
+        assert_null(td_json_parse(text, strlen(text), NULL));
+        text[2 + at] = '\\';
+        text[3 + at] = '"'; /* or does not */
+        tree = at < 19 ? td_json_parse(text, strlen(text), NULL) : NULL;
+        assert_true(at == 19 || (tree && strlen(cJSON_GetStringValue(tree->child)) == 19));
+        cJSON_Delete(tree);
+    }
+}
+
 static void test_utf8(void **state)
 {
     struct td_buf b = TD_BUF_INIT(100);
@@ -161,7 +198,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_roundtrip), cmocka_unit_test(test_values), cmocka_unit_test(test_bad), cmocka_unit_test(test_writer), cmocka_unit_test(test_writer_integers_and_escapes),
-        cmocka_unit_test(test_utf8),
+        cmocka_unit_test(test_utf8), cmocka_unit_test(test_each_byte_in_a_string),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
