@@ -53,18 +53,14 @@ static void add_classes(const struct td_slice_op *op, const struct td_slice *s,
                         enum td_slice_measure m, struct cell *c)
 {
     const bool cols = s->kind == TD_SLICE_COLS;
-    const int most = cols ? TD_SLICES_COLS : TD_SLICES_ROWS;
-    const int64_t rows = op->now->rows, width = op->now->cols;
-    struct td_slices_layout layout;
-    const struct td_slice_range *r = cols ? &layout.cols : &layout.rows;
+    const int64_t rows = op->now->rows, width = op->now->cols, across = cols ? rows : width;
+    const struct td_slice_range r = cols ? td_slices_cols_of(width) : td_slices_rows_of(rows, width);
+    /* td_slices_count() of class i: all / most, and one more of those up to the rest */
+    const int64_t each = cols ? width / TD_SLICES_COLS : rows / TD_SLICES_ROWS, rest = cols ? width % TD_SLICES_COLS : rows % TD_SLICES_ROWS;
     int i;
 
-    td_slices_layout_of(rows, width, &layout);
-    for (i = s->rest; i < r->n; i += s->mod)
-        add_stored(op, r->first + i,
-                   cols ? (double)(rows * td_slices_count(width, most, i))
-                        : (double)(width * td_slices_count(rows, most, i)),
-                   m, c);
+    for (i = s->rest; i < r.n; i += s->mod)
+        add_stored(op, r.first + i, (double)(across * (each + (i < rest))), m, c);
 }
 
 /* Add an op's sums of a slice. Nothing is added when it has no such slice. */

@@ -15,11 +15,6 @@ static const char *const KEYS[TD_SLICE_SUMS] = {"e", "ex", "xx", "ee"};
 
 /* ---- which slices there are ------------------------------------------------------------------ */
 
-static int least(int64_t a, int b)
-{
-    return a < b ? (int)a : b;
-}
-
 static int tails(int64_t all)
 {
     int n = 0;
@@ -31,8 +26,8 @@ static int tails(int64_t all)
 
 void td_slices_layout_of(int64_t rows, int64_t cols, struct td_slices_layout *out)
 {
-    out->cols = (struct td_slice_range){1, least(cols, TD_SLICES_COLS)};
-    out->rows = (struct td_slice_range){1 + out->cols.n, rows > 1 ? least(rows, TD_SLICES_ROWS) : 0};
+    out->cols = td_slices_cols_of(cols);
+    out->rows = td_slices_rows_of(rows, cols);
     out->col_tails = (struct td_slice_range){out->rows.first + out->rows.n, tails(cols)};
     out->row_tails = (struct td_slice_range){out->col_tails.first + out->col_tails.n, tails(rows)};
     out->n = out->row_tails.first + out->row_tails.n;

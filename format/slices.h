@@ -37,6 +37,15 @@ struct td_slices_layout {
     struct td_slice_range cols, rows, col_tails, row_tails;
     int n;                       /* of all kinds, the whole output among them */
 };
+/* Here, for differ asks for them millions of times. */
+static inline struct td_slice_range td_slices_cols_of(int64_t cols)
+{
+    return (struct td_slice_range){1, cols < TD_SLICES_COLS ? (int)cols : TD_SLICES_COLS};
+}
+static inline struct td_slice_range td_slices_rows_of(int64_t rows, int64_t cols)
+{
+    return (struct td_slice_range){1 + td_slices_cols_of(cols).n, rows <= 1 ? 0 : rows < TD_SLICES_ROWS ? (int)rows : TD_SLICES_ROWS};
+}
 void td_slices_layout_of(int64_t rows, int64_t cols, struct td_slices_layout *out);
 
 /* The first row (column) of the last tile of an output with `all` of them: tile is TD_SLICES_FIRST_TAIL
