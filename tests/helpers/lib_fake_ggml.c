@@ -14,6 +14,8 @@
  *   abort    RMS_NORM ends the process
  *   plan     a failed assertion when any graph but a tiny one is planned, so before anything is computed
  *   plan_norm  the same, of RMS_NORM only
+ *   row        MUL_MAT takes for each row but the first the one before it, and is 1 % too large
+ *   zero       MUL_MAT gives zeros
  * lib_fake_llama.c is the ggml that the tap sees inside a server. */
 #include <math.h>
 #include <stdio.h>
@@ -226,6 +228,8 @@ static float dot(const struct td_ggml_tensor *w, const char *wr, const float *a)
 static void mul_mat(const struct td_ggml_tensor *c)
 {
     const struct td_ggml_tensor *w = c->src[0], *a = c->src[1];
+    const int late = mode_is("row");
+    const float wrong = late ? 1.01f : mode_is("zero") ? 0 : 1;
 
     DEMAND(c->ne[0] == w->ne[1] && c->ne[1] == a->ne[1] && c->ne[2] == a->ne[2] && c->ne[3] == a->ne[3]);
     DEMAND(w->nb[0] == ggml_type_size(w->type) && a->nb[0] == ggml_type_size(a->type));
@@ -234,8 +238,8 @@ static void mul_mat(const struct td_ggml_tensor *c)
         for (int64_t i2 = 0; i2 < c->ne[2]; i2++)
             for (int64_t m = 0; m < c->ne[1]; m++)
                 for (int64_t n = 0; n < c->ne[0]; n++)
-                    ((float *)(void *)row(c, m, i2, i3))[n] =
-                        dot(w, row(w, n, i2 / (c->ne[2] / w->ne[2]), i3 / (c->ne[3] / w->ne[3])), (float *)(void *)row(a, m, i2, i3));
+                    ((float *)(void *)row(c, m, i2, i3))[n] = wrong * dot(w, row(w, n, i2 / (c->ne[2] / w->ne[2]), i3 / (c->ne[3] / w->ne[3])),
+                                                                          (float *)(void *)row(a, late && m ? m - 1 : m, i2, i3));
 }
 
 static void rms_norm(const struct td_ggml_tensor *c)

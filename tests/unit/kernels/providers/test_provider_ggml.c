@@ -50,8 +50,14 @@ static void test_the_abi_is_checked(void **state)
     assert_int_equal(err.code, TD_EUNSUPPORTED);
     assert_non_null(strstr(err.msg, "the size of a tensor"));
     td_error_clear(&err);
+    assert_null(open_as("zero", &err));
+    assert_int_equal(err.code, TD_EUNSUPPORTED);
+    assert_non_null(strstr(err.msg, "a product of two small matrices"));
+    td_error_clear(&err);
     assert_non_null(s = open_as("", &err));
     assert_string_equal(ggml->words(s), "ggml fake (commit none)");
+    ggml->close(s);
+    assert_non_null(s = open_as("row", &err)); /* its products are wrong, which is for the judge to say */
     ggml->close(s);
 }
 
