@@ -24,7 +24,9 @@
 /* GGML_TENSOR_FLAG_COMPUTE: in versions that have it, nodes of a graph without it are left out. */
 #define TD_GGML_FLAG_COMPUTE 16
 
-struct td_ggml_buffer;                 /* opaque, like the next three */
+struct td_ggml_buffer;                 /* opaque, like the next five */
+struct td_ggml_buffer_type;
+struct td_ggml_backend;                /* ggml_backend_reg_t, ggml_backend_dev_t */
 struct td_ggml_sched;
 struct td_ggml_graph;
 struct td_ggml_context;
@@ -67,6 +69,8 @@ typedef bool td_ggml_callback(struct td_ggml_tensor *t, bool ask, void *data);
 typedef int td_ggml_compute(struct td_ggml_sched *, struct td_ggml_graph *);
 typedef void td_ggml_set_callback(struct td_ggml_sched *, td_ggml_callback *, void *data);
 typedef void td_ggml_free_sched(struct td_ggml_sched *);
+/* ggml_backend_dev_get_extra_bufts_t: the buffer types in which a device repacks weights, up to a NULL */
+typedef struct td_ggml_buffer_type **td_ggml_extra_types(struct td_ggml_backend *device);
 
 /* ---- functions: X(result, name without "ggml_", arguments) ----------------------------------- */
 
@@ -103,7 +107,18 @@ typedef void td_ggml_free_sched(struct td_ggml_sched *);
     X(void, cpu_init, (void)) \
     X(const struct td_ggml_traits_cpu *, get_type_traits_cpu, (int32_t)) \
     X(const char *, version, (void)) \
-    X(const char *, commit, (void))
+    X(const char *, commit, (void)) \
+    X(struct td_ggml_backend *, backend_cpu_reg, (void)) \
+    X(struct td_ggml_backend *, backend_reg_dev_get, (struct td_ggml_backend *, size_t)) \
+    X(void *, backend_reg_get_proc_address, (struct td_ggml_backend *, const char *)) \
+    X(const char *, backend_buft_name, (struct td_ggml_buffer_type *)) \
+    X(size_t, backend_buft_get_alloc_size, \
+      (struct td_ggml_buffer_type *, const struct td_ggml_tensor *)) \
+    X(struct td_ggml_buffer *, backend_buft_alloc_buffer, (struct td_ggml_buffer_type *, size_t)) \
+    X(void *, backend_buffer_get_base, (struct td_ggml_buffer *)) \
+    X(int, backend_tensor_alloc, (struct td_ggml_buffer *, struct td_ggml_tensor *, void *)) \
+    X(void, backend_tensor_set, (struct td_ggml_tensor *, const void *, size_t, size_t)) \
+    X(void, backend_buffer_free, (struct td_ggml_buffer *))
 
 /* What the tap needs. */
 #define TD_GGML_TAP_NEEDED(X) \

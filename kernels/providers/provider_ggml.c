@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * ggml_mul_mat: src0 = w, src1 = a. Any other kind ggml_<op>: the op of that name with src0 .. src9 = s0 .. s9 and the parameters
- * p0 .. p15 (those not given are 0). Nodes are filled in by hand, so strides are kept and ggml copies nothing. */
+ * p0 .. p15 (those not given are 0). Nodes are filled in by hand, so strides are kept and ggml copies nothing, but weights that the
+ * server had repacked: the build repacks them, too (ggml_repacked.h). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "common/memory.h"
 #include "kernels/ops/op_kinds.h"
 #include "kernels/providers/ggml_build.h"
+#include "kernels/providers/ggml_repacked.h"
 #include "kernels/providers/provider_common.h"
 
 #define CONTEXT_BYTES ((size_t)1 << 20)
@@ -22,6 +24,7 @@ struct ggml_state {
 
 struct ggml_prepared {
     void *context, *graph, *work;
+    struct td_ggml_buffer *repacked;  /* weights; NULL: they lie as in the file */
     union td_ggml_plan plan;
     void *out;               /* before each run, what an op in place starts from is copied here; NULL: nothing */
     const void *start;
@@ -174,12 +177,37 @@ static struct td_ggml_tensor *make_tensor(const struct ggml_state *s, struct td_
     return x;
 }
 
+static bool is_repacked(const struct td_op_call *op)
+{
+    return (is_product(op) || !strcmp(op->kind, "ggml_mul_mat_id")) && *op->layout && strcmp(op->layout, "gguf");
+}
+
+/* Make a source of the op's node; weights are repacked, where the server's were and this build can. */
+static int make_source(const struct ggml_state *s, const struct td_op_call *op, int i, struct ggml_prepared *p,
+                       struct td_ggml_tensor **out, struct td_error *err)
+{
+    const struct td_tensor *t = input_source(op, i);
+    int rc;
+
+    if (!t)
+        return TD_OK;
+    *out = make_tensor(s, p->context, t);
+    if (i || !is_repacked(op))
+        return TD_OK;
+    (*out)->data = NULL;
+    rc = td_ggml_repacked(&s->build, op->layout, *out, t->data, &p->repacked, err);
+    if (!p->repacked)
+        (*out)->data = t->data;
+    return rc;
+}
+
 /* Make a graph of the op's node with its sources, in a context that holds nothing else. */
 static int make_graph(struct ggml_state *s, const struct td_op_call *op, struct ggml_prepared *p, struct td_error *err)
 {
     const struct td_tensor *t;
     struct td_ggml_tensor *c;
     char name[32];
+    int rc;
 
     p->context = s->build.init((struct td_ggml_init){.mem_size = CONTEXT_BYTES, .no_alloc = true});
     if (!p->context)
@@ -190,8 +218,8 @@ static int make_graph(struct ggml_state *s, const struct td_op_call *op, struct 
     for (int i = 0; i < TD_GGML_PARAMS; i++)
         c->op_params[i] = param(op, i);
     for (int i = 0; i < TD_GGML_SRC; i++)
-        if ((t = input_source(op, i)))
-            c->src[i] = make_tensor(s, p->context, t);
+        if ((rc = make_source(s, op, i, p, &c->src[i], err)))
+            return rc;
     p->graph = s->build.new_graph(p->context);
     s->build.build_forward_expand(p->graph, c);
     p->plan = s->build.graph_plan(p->graph, 1, NULL);
@@ -210,6 +238,8 @@ static void ggml_release(void *state, void *prepared)
 
     if (p && p->context)
         s->build.free(p->context);
+    if (p)
+        td_ggml_repacked_free(&s->build, p->repacked);
     if (p)
         free(p->work);
     free(p);

@@ -16,6 +16,7 @@
  *   plan_norm  the same, of RMS_NORM only
  *   row        MUL_MAT takes for each row but the first the one before it, and is 1 % too large
  *   zero       MUL_MAT gives zeros
+ *   repacked   weights of Q8_0 that lie in its buffer CPU_REPACK are multiplied without their last block
  * lib_fake_llama.c is the ggml that the tap sees inside a server. */
 #include <math.h>
 #include <stdio.h>
@@ -125,9 +126,9 @@ struct td_ggml_tensor *ggml_set_name(struct td_ggml_tensor *t, const char *name)
 
 size_t ggml_nbytes(const struct td_ggml_tensor *t)
 {
-    size_t n = t->nb[0];
+    size_t n = t->nb[0] * (size_t)(t->ne[0] / ggml_blck_size(t->type));
 
-    for (int d = 0; d < 4; d++)
+    for (int d = 1; d < 4; d++)
         n += (size_t)(t->ne[d] - 1) * t->nb[d];
     return n;
 }
@@ -179,6 +180,78 @@ union td_ggml_plan ggml_graph_plan(const struct td_ggml_graph *graph, int thread
     return p;
 }
 
+/* ---- weights in another layout: a buffer type that has one for Q8_0, each byte of it inverted ----- */
+
+struct td_ggml_backend { int device; };
+struct td_ggml_buffer_type { const char *name; };
+struct td_ggml_buffer { char *base; size_t bytes; };
+
+static struct td_ggml_buffer_type other = {"OTHER"}, repack = {"CPU_REPACK"}, *extra_types[] = {&other, &repack, NULL};
+static struct td_ggml_backend registry, device = {1};
+
+static struct td_ggml_buffer_type **extra_types_of(struct td_ggml_backend *d)
+{
+    DEMAND(d == &device);
+    return extra_types;
+}
+
+struct td_ggml_backend *ggml_backend_cpu_reg(void) { return &registry; }
+const char *ggml_backend_buft_name(struct td_ggml_buffer_type *type) { return type->name; }
+void *ggml_backend_buffer_get_base(struct td_ggml_buffer *b) { return b->base; }
+
+struct td_ggml_backend *ggml_backend_reg_dev_get(struct td_ggml_backend *reg, size_t i)
+{
+    DEMAND(reg == &registry && i == 0);
+    return &device;
+}
+
+void *ggml_backend_reg_get_proc_address(struct td_ggml_backend *reg, const char *name)
+{
+    td_ggml_extra_types *f = extra_types_of;
+    void *sym;
+
+    DEMAND(reg == &registry);
+    memcpy(&sym, &f, sizeof sym);
+    return strcmp(name, "ggml_backend_dev_get_extra_bufts") ? NULL : sym;
+}
+
+size_t ggml_backend_buft_get_alloc_size(struct td_ggml_buffer_type *type, const struct td_ggml_tensor *t)
+{
+    DEMAND(type == &repack);
+    return ggml_nbytes(t);
+}
+
+struct td_ggml_buffer *ggml_backend_buft_alloc_buffer(struct td_ggml_buffer_type *type, size_t bytes)
+{
+    struct td_ggml_buffer *b = malloc(sizeof *b);
+
+    DEMAND(type == &repack && b);
+    *b = (struct td_ggml_buffer){malloc(bytes), bytes};
+    return b;
+}
+
+int ggml_backend_tensor_alloc(struct td_ggml_buffer *b, struct td_ggml_tensor *t, void *at)
+{
+    DEMAND(!t->buffer && !t->data && (char *)at + ggml_nbytes(t) <= b->base + b->bytes);
+    t->buffer = b;
+    t->data = at;
+    t->extra = t->type == Q8_0 ? &repack : NULL;
+    return 0;
+}
+
+void ggml_backend_tensor_set(struct td_ggml_tensor *t, const void *data, size_t at, size_t n)
+{
+    DEMAND(t->buffer && t->extra && at == 0 && n == ggml_nbytes(t));
+    for (size_t i = 0; i < n; i++)
+        ((unsigned char *)t->data)[i] = (unsigned char)~((const unsigned char *)data)[i];
+}
+
+void ggml_backend_buffer_free(struct td_ggml_buffer *b)
+{
+    free(b->base);
+    free(b);
+}
+
 /* ---- computing ------------------------------------------------------------------------------- */
 
 static char *row(const struct td_ggml_tensor *t, int64_t i1, int64_t i2, int64_t i3)
@@ -209,12 +282,17 @@ static float dot(const struct td_ggml_tensor *w, const char *wr, const float *a)
     int64_t k, n = w->ne[0] / ggml_blck_size(w->type);
     uint16_t half;
     float sum = 0;
+    char block[34];
 
     if (w->type == Q8_0 && mode_is("tail"))
         n -= n % 4;
+    if (w->extra && mode_is("repacked"))
+        n--;
     for (k = 0; k < n; k++) {
         if (w->type == Q8_0) {
-            sum += block_dot(wr + 34 * k, a + 32 * k);
+            for (int i = 0; i < 34; i++)
+                block[i] = (char)(w->extra ? ~wr[34 * k + i] : wr[34 * k + i]);
+            sum += block_dot(block, a + 32 * k);
         } else if (w->type == F16) {
             memcpy(&half, wr + 2 * k, 2);
             sum += td_f16_load(half) * td_f16_load(td_f16_round(a[k]));

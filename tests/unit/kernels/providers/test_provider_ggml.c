@@ -143,6 +143,45 @@ static void test_the_rounding_is_what_the_build_says(void **state)
     ggml->close(s);
 }
 
+/* The product of a row of 64 ones with one column of Q8_0, in a layout, by a build of that mode. */
+static float product_in(const char *layout, enum td_dtype type, const char *how)
+{
+    static float a[64], c[1];
+    static unsigned char w[2 * 34 + 64];
+    struct td_op_call op = {.kind = "ggml_mul_mat", .act_rounding = "q8_0", .n_in = 2};
+    struct td_error err = {0};
+    void *s = open_as(how, &err), *p = NULL;
+    const int block = td_dtype_block(type);
+
+    for (int i = 0; i < 64; i++)
+        a[i] = 1;
+    for (size_t i = 0; i < sizeof w; i++) /* 1.0 in halves, or a scale of 1.0 before codes of 1 */
+        w[i] = type == TD_DT_F16 ? (i % 2 ? 0x3c : 0) : i % 34 == 0 ? 0 : i % 34 == 1 ? 0x3c : 1;
+    snprintf(op.layout, sizeof op.layout, "%s", layout);
+    op.in[0] = (struct td_tensor){.role = "a", .dtype = TD_DT_F32, .ndim = 2, .shape = {1, 64}, .strides = {64, 1}, .data = a, .size_bytes = 256};
+    op.in[1] = (struct td_tensor){.role = "w", .dtype = type, .ndim = 2, .shape = {1, 64 / block}, .strides = {64 / block, 1}, .data = w,
+                                  .size_bytes = 64 / (size_t)block * td_dtype_size(type)};
+    op.out = (struct td_tensor){.role = "c", .dtype = TD_DT_F32, .ndim = 2, .shape = {1, 1}, .strides = {1, 1}, .data = c, .size_bytes = 4};
+    assert_non_null(s);
+    assert_int_equal(ggml->prepare(s, &op, &p, &err), TD_OK);
+    assert_int_equal(ggml->run(s, p, &err), TD_OK);
+    ggml->release(s, p);
+    ggml->close(s);
+    return c[0];
+}
+
+/* What the server had repacked is run by the build's kernel for that layout, and by no other one. */
+static void test_repacked_weights_are_repacked(void **state)
+{
+    (void)state;
+    assert_float_equal(product_in("gguf", TD_DT_Q8_0, ""), 64, 0.1);
+    assert_float_equal(product_in("CPU_REPACK", TD_DT_Q8_0, ""), 64, 0.1);
+    assert_float_equal(product_in("gguf", TD_DT_Q8_0, "repacked"), 64, 0.1);
+    assert_float_equal(product_in("CPU_REPACK", TD_DT_Q8_0, "repacked"), 32, 0.1);
+    assert_float_equal(product_in("AMX", TD_DT_Q8_0, "repacked"), 64, 0.1);      /* the build has no such layout */
+    assert_float_equal(product_in("CPU_REPACK", TD_DT_F16, "repacked"), 64, 0.1); /* nor CPU_REPACK for F16 */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -151,6 +190,7 @@ int main(void)
         cmocka_unit_test(test_what_cannot_be_run_is_named),
         cmocka_unit_test(test_strides_and_parameters_reach_the_op),
         cmocka_unit_test(test_the_rounding_is_what_the_build_says),
+        cmocka_unit_test(test_repacked_weights_are_repacked),
     };
     char dir[4000];
 
