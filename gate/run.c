@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/fs.h"
 #include "common/header_file.h"
 #include "common/log.h"
@@ -228,6 +229,7 @@ int td_run(struct td_command *c, enum td_run_output output, struct td_outcome *o
 {
     struct stderr_lines l = {
         .copy = !isatty(STDERR_FILENO), .cause = out->cause, .cause_size = sizeof out->cause};
+    const int64_t began_ns = td_clock_mono_ns();
     struct td_proc p;
     int from, rc;
 
@@ -241,6 +243,7 @@ int td_run(struct td_command *c, enum td_run_output output, struct td_outcome *o
         close(from);
     if (!rc)
         rc = wait_for(&p, err);
+    td_log(TD_LOG_INFO, "gate", "%s took %.2f s", strrchr(c->program, '/') + 1, (double)(td_clock_mono_ns() - began_ns) / TD_NS_PER_S);
     if (rc) {
         say_error(&l);
         return rc;

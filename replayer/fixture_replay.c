@@ -21,6 +21,7 @@
 #include "replayer/build_pair.h"
 #include "replayer/op_filter.h"
 #include "replayer/op_plan.h"
+#include "replayer/replay_times.h"
 #include "wire/allowed_requests.h"
 
 #define MAX_PATHS 65 /* one more than a writer takes, so that it refuses what is too much */
@@ -424,6 +425,7 @@ int td_fixture_replay(const char *dir, const char *output, const struct td_repla
     int rc;
 
     memset(res, 0, sizeof *res);
+    td_replay_points_begin();
     rc = open_source(&s, dir, err);
     if (!rc && output && td_fs_exists(output))
         rc = td_fail(err, TD_EEXIST, "%s: exists already; replay never writes over a fixture", output);
@@ -453,8 +455,11 @@ int td_fixture_replay(const char *dir, const char *output, const struct td_repla
                          "%s; what was committed before is in %s ({fixture} repair %s)", late.msg,
                          res->path, res->path);
         }
+        td_replay_is_at(TD_AT_WRITTEN);
     }
     td_build_pair_free(s.builds);
     td_fixture_close(s.fx);
+    td_replay_is_at(TD_AT_END);
+    td_replay_points_log();
     return rc;
 }

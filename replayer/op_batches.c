@@ -14,6 +14,7 @@
 #include "replayer/op_batch_read.h"
 #include "replayer/op_batch_write.h"
 #include "replayer/op_judge.h"
+#include "replayer/replay_times.h"
 
 #define MOST_ASIDE (TD_OP_BATCH_OPS + TD_OP_BATCHES * (TD_OP_BATCH_BESIDE_OPS + 1)) /* all there are; nothing is read as long as an op waits */
 #define JUDGES 2 /* batches that are judged at once: while one waits for its last work, the other has some */
@@ -95,8 +96,10 @@ static int run_batch(struct td_op_batches *b, struct td_op_batch *of, struct td_
             break;
         }
         td_op_pace_ran(b->pace, it);
+        td_replay_is_at(TD_AT_FIRST_OP);
         atomic_fetch_add(&b->run->ran, 1);
     }
+    td_replay_is_at(TD_AT_LAST_OP);
     b->ran_ns += td_clock_mono_ns() - began_ns;
     td_op_batch_expect(b, of);
     return rc > 0 ? TD_EIO : rc;

@@ -57,6 +57,7 @@ int td_op_replay_open(const struct td_replay_options *o, struct td_build_pair **
     *out = b;
     if (rc)
         return rc;
+    td_replay_is_at(TD_AT_BUILDS_OPEN);
     snprintf(s->provider, sizeof s->provider, "%s", b->found[0].provider);
     snprintf(s->baseline_provider, sizeof s->baseline_provider, "%s", o->baseline_build ? b->found[1].provider : "");
     memcpy(s->build, b->words[0], sizeof s->build);
@@ -204,6 +205,7 @@ static int run_all(struct op_replay *j, struct td_error *err)
     else
         rc = replay_as_planned(j, j->run.list.not_sampled ? "max-ops" : "all", 0, err);
     td_progress_done(&j->run.progress);
+    td_replay_is_at(TD_AT_JUDGED);
     td_log(TD_LOG_INFO, "replay", "%lld ops: %.2f s reading, %.2f s running builds, %.2f s judging, %.2f s writing", (long long)*done,
            (double)b->read_ns / TD_NS_PER_S, (double)b->ran_ns / TD_NS_PER_S, (double)b->judged_ns / TD_NS_PER_S,
            (double)b->wrote_ns / TD_NS_PER_S);
@@ -281,6 +283,7 @@ int td_op_replay(struct td_fixture *fx, struct td_writer *w, const struct td_rep
     td_op_pace_begin(&j.pace, opt->time_s);
     rc = td_op_list_scan(fx, opt, &j.run.list, err);
     j.pace.pass_s = (double)(td_clock_mono_ns() - start) / TD_NS_PER_S;
+    td_replay_is_at(TD_AT_LISTED);
     if (!rc) {
         count_list(&j);
         rc = make_room(&j, err);

@@ -39,3 +39,35 @@ void td_replay_times_log(void)
     log_spans("references by it, all threads that judge", refs + TD_TIME_REF_SLOT, TD_REFERENCE_TIMES - TD_TIME_REF_SLOT);
     log_spans("judging, all threads", t + TD_TIME_JUDGE_REFERENCES, TD_REPLAY_TIMES - TD_TIME_JUDGE_REFERENCES);
 }
+
+/* ---- points ---------------------------------------------------------------------------------- */
+
+static int64_t began_ns;
+static struct td_time_span points[TD_REPLAY_POINTS] = {
+    [TD_AT_BUILDS_OPEN] = {"builds open", 0},
+    [TD_AT_LISTED] = {"ops listed", 0},
+    [TD_AT_FIRST_OP] = {"first op ran", 0},
+    [TD_AT_LAST_OP] = {"last op ran", 0},
+    [TD_AT_JUDGED] = {"all judged", 0},
+    [TD_AT_WRITTEN] = {"written", 0},
+    [TD_AT_END] = {"all ended", 0},
+};
+
+void td_replay_points_begin(void)
+{
+    began_ns = td_clock_mono_ns();
+    for (int i = 0; i < TD_REPLAY_POINTS; i++)
+        points[i].ns = 0;
+}
+
+void td_replay_is_at(enum td_replay_point point)
+{
+    if (!points[point].ns || point == TD_AT_LAST_OP)
+        points[point].ns = td_clock_mono_ns() - began_ns;
+}
+
+void td_replay_points_log(void)
+{
+    if (points[TD_AT_FIRST_OP].ns)
+        log_spans("since the begin", points, TD_REPLAY_POINTS);
+}

@@ -26,4 +26,16 @@ static inline int64_t td_replay_spent(int which, int64_t from_ns)
 /* Log all of them, and those of the references (kernels/reference/reference_times.h). */
 void td_replay_times_log(void);
 
+/* What a replay of ops comes to, one after the other. */
+enum td_replay_point {
+    TD_AT_BUILDS_OPEN, TD_AT_LISTED, TD_AT_FIRST_OP, TD_AT_LAST_OP, TD_AT_JUDGED, TD_AT_WRITTEN, TD_AT_END, TD_REPLAY_POINTS
+};
+
+/* A fixture's replay begins. */
+void td_replay_points_begin(void);
+/* It has come to that point. Of several times the first one counts, but of the last op. From one thread. */
+void td_replay_is_at(enum td_replay_point point);
+/* Log how long after the begin that was. */
+void td_replay_points_log(void);
+
 #endif

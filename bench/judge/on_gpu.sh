@@ -25,4 +25,4 @@ for where in ${WHERE:-gpu auto cpu}; do
 done
 rm -rf "$BASE/kept"
 echo "== gate --lanes ops"
-time "$ROOT/bin/gate" "$BASE/fx" --build "$build" --lanes ops --time all --cache off --keep "$BASE/kept" 2>&1 | tail -12 || true
+time TD_LOG=gate:2,replay:2 "$ROOT/bin/gate" "$BASE/fx" --build "$build" --lanes ops --time all --cache off --keep "$BASE/kept" 2>&1 | tail -24 || true
