@@ -12,6 +12,7 @@
 #include "common/log.h"
 #include "common/memory.h"
 #include "common/nearest.h"
+#include "common/time_unit.h"
 
 /* The options of every program. A table that has one of these names gets its value as well. */
 static bool quiet;
@@ -67,6 +68,19 @@ static int fail_unknown_option(const struct td_args *a, const char *given, struc
                    called(a, name));
 }
 
+static int store_seconds(const struct td_arg *t, const char *v, struct td_error *err)
+{
+    char *end;
+    const double x = strtod(v, &end), unit = td_time_unit(end);
+
+    if (end == v || !unit || errno || x != x)
+        return td_fail(err, TD_EINVAL, "--%s: \"%s\" is no time; give seconds, or 90s, 15m, 2h", t->name, v);
+    if (t->max > t->min && (x * unit < t->min || x * unit > t->max))
+        return td_fail(err, TD_EINVAL, "--%s: %s is not within %g to %g seconds", t->name, v, t->min, t->max);
+    *(double *)t->value = x * unit;
+    return TD_OK;
+}
+
 static int store_value(const struct td_arg *t, const char *v, struct td_error *err)
 {
     char *end;
@@ -112,6 +126,7 @@ static int store_value(const struct td_arg *t, const char *v, struct td_error *e
         *(double *)t->value = x;
         return TD_OK;
     }
+    case TD_ARG_SECONDS: return store_seconds(t, v, err);
     }
     return TD_EINVAL;
 }

@@ -8,7 +8,7 @@
 
 #include "common/error.h"
 
-enum td_arg_type { TD_ARG_FLAG, TD_ARG_STR, TD_ARG_I64, TD_ARG_NUM, TD_ARG_LIST, TD_ARG_MAYBE };
+enum td_arg_type { TD_ARG_FLAG, TD_ARG_STR, TD_ARG_I64, TD_ARG_NUM, TD_ARG_SECONDS, TD_ARG_LIST, TD_ARG_MAYBE };
 
 #define TD_ARG_ALONE (-1)
 #define TD_ARG_LIST_MAX 64
@@ -19,7 +19,7 @@ struct td_arg {
     const char *name;     /* "server" for --server; table ends with NULL */
     char short_name;      /* 'o' for -o, or 0 */
     enum td_arg_type type;
-    void *value;          /* by type: bool *, const char **, int64_t *, double *, td_arg_list *,
+    void *value;          /* by type: bool *, const char **, int64_t *, double *, double * ("90", "90s", "15m"), td_arg_list *,
                              int64_t * of MAYBE (--x=N; --x alone: TD_ARG_ALONE) */
     const char *operand;  /* "HOST:PORT", shown in the help; NULL for a flag */
     const char *help;     /* one sentence; NULL hides the option (an old name that still works) */

@@ -163,9 +163,9 @@ static const struct td_arg table[] = {
      "send nothing: record what others send to the server, from the wire (docs/passive.md)", 0, 0},
     {"interface", 0, TD_ARG_STR, &given.passive.interface, "NAME",
      "with --passive: where to listen (default any)", 0, 0},
-    {"duration", 0, TD_ARG_NUM, &given.o.duration_s, "S",
-     "with --rate: the requests of so many seconds; without: repeat the suite until so many seconds are "
-     "over; with --passive: end after them (default: at a signal)", 0.1, 31536000},
+    {"duration", 0, TD_ARG_SECONDS, &given.o.duration_s, "TIME",
+     "60, 60s, 15m, 2h: with --rate: the requests of so long; without: repeat the suite until that time is "
+     "over; with --passive: end after it (default: at a signal)", 0.1, 31536000},
     {"pcap", 0, TD_ARG_STR, &given.passive.file, "FILE",
      "send nothing: record the traffic in a file of tcpdump -w or dumpcap; - is standard input", 0, 0},
     {"only-path", 0, TD_ARG_LIST, &given.only_paths, "PATH",
@@ -212,7 +212,7 @@ static struct td_args args = {
                 "  {record} -o good --run -- vllm serve MODEL --port 8000\n"
                 "  {record} -o good --gemms all --run -- vllm serve MODEL --enforce-eager\n"
                 "  {record} -o good --all-ops --run -- vllm serve MODEL --enforce-eager\n"
-                "  {record} --passive --server localhost:8000 --duration 60 -o traffic\n"
+                "  {record} --passive --server localhost:8000 --duration 60s -o traffic\n"
                 "  {record} --pcap traffic.pcapng --server 10.0.0.7:8000 -o traffic\n"
                 "  eval \"$({record} --tap-env)\"; demo-server --model DIR &   # in one shell, then\n"
                 "  {record} --server localhost:8000\n"};

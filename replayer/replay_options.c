@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/time_unit.h"
 #include "wire/send_plan.h"
 
 int td_shard_parse(const char *text, struct td_shard *out, struct td_error *err)
@@ -61,19 +62,15 @@ static double read_decimal(const char *text, const char **end)
 
 int td_time_parse(const char *text, double *seconds, struct td_error *err)
 {
-    static const struct { const char *name; double s; } units[] = {{"", 1}, {"s", 1}, {"ms", 1e-3}, {"m", 60}, {"min", 60}, {"h", 3600}};
     const char *end;
-    size_t i;
 
     *seconds = 0;
     if (!strcmp(text, "all"))
         return TD_OK;
     *seconds = read_decimal(text, &end);
-    for (i = 0; i < sizeof units / sizeof *units; i++)
-        if (!strcmp(end, units[i].name) && *seconds * units[i].s >= 1e-3 && *seconds * units[i].s <= 1e7) {
-            *seconds *= units[i].s;
-            return TD_OK;
-        }
+    *seconds *= td_time_unit(end);
+    if (*seconds >= 1e-3 && *seconds <= 1e7)
+        return TD_OK;
     return td_fail(err, TD_EINVAL, "--time: \"%.40s\" is none of 90, 90s, 15m, 2h (1 ms at least), all", text);
 }
 

@@ -11,13 +11,13 @@
 #include "common/args.h"
 #include "common/log.h"
 
-struct values { bool flag; const char *str; int64_t i, maybe; double num; struct td_arg_list list; };
+struct values { bool flag; const char *str; int64_t i, maybe; double num, seconds; struct td_arg_list list; };
 
 static const char *command_usage;
 
 static int parse(struct values *v, struct td_args *a, struct td_error *err, int argc, const char *const *words)
 {
-    static struct td_arg table[7];
+    static struct td_arg table[8];
     static char *argv[32];            /* what was parsed points into it */
 
     memset(argv, 0, sizeof argv);
@@ -29,7 +29,8 @@ static int parse(struct values *v, struct td_args *a, struct td_error *err, int 
     table[3] = (struct td_arg){"scale", 0, TD_ARG_NUM, &v->num, "X", "how fast", 0, 0};
     table[4] = (struct td_arg){"header", 'H', TD_ARG_LIST, &v->list, "NAME", "more", 0, 0};
     table[5] = (struct td_arg){"flight", 0, TD_ARG_MAYBE, &v->maybe, "[=MB]", "or alone", 1, 100};
-    table[6] = (struct td_arg){.name = NULL};
+    table[6] = (struct td_arg){"duration", 0, TD_ARG_SECONDS, &v->seconds, "TIME", "how long", 0.1, 7200};
+    table[7] = (struct td_arg){.name = NULL};
     *a = (struct td_args){.program = "p", .usage = "p", .about = "", .table = table, .command_usage = command_usage};
     for (int i = 0; i < argc; i++)
         argv[i + 1] = (char *)(uintptr_t)words[i];
@@ -65,6 +66,28 @@ static void test_types(void **state)
     assert_int_equal(PARSE("--flight=700"), TD_EINVAL);
     assert_int_equal(PARSE("-"), TD_OK); /* an operand */
     assert_int_equal(a.n_rest, 1);
+}
+
+static void test_seconds(void **state)
+{
+    static const struct { const char *text; double s; } GOOD[] = {{"60", 60}, {"60s", 60}, {"0.25", 0.25}, {"250ms", 0.25}, {"1.5m", 90},
+                                                                  {"2min", 120}, {"1e3", 1000}, {"2h", 7200}};
+    static const char *const BAD[] = {"", "s", "60 s", "60S", "1d", "60ss", "nan", "inf", "-1s", "0", "50ms", "3h", "1e400"};
+    struct values v;
+    struct td_args a;
+    struct td_error err;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof GOOD / sizeof *GOOD; i++) {
+        assert_int_equal(PARSE("--duration", GOOD[i].text), TD_OK);
+        assert_true(v.seconds > GOOD[i].s - 1e-9 && v.seconds < GOOD[i].s + 1e-9);
+    }
+    for (size_t i = 0; i < sizeof BAD / sizeof *BAD; i++)
+        assert_int_equal(PARSE("--duration", BAD[i]), TD_EINVAL);
+    assert_int_equal(PARSE("--duration", "60 s"), TD_EINVAL);
+    assert_string_equal(err.msg, "--duration: \"60 s\" is no time; give seconds, or 90s, 15m, 2h");
+    assert_int_equal(PARSE("--duration", "3h"), TD_EINVAL);
+    assert_string_equal(err.msg, "--duration: 3h is not within 0.1 to 7200 seconds");
 }
 
 static void test_errors(void **state)
@@ -167,7 +190,7 @@ static void test_common_options(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_behind_dashes), cmocka_unit_test(test_one_dash), cmocka_unit_test(test_common_options), cmocka_unit_test(test_types), cmocka_unit_test(test_errors), cmocka_unit_test(test_list_limit)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_behind_dashes), cmocka_unit_test(test_one_dash), cmocka_unit_test(test_common_options), cmocka_unit_test(test_types), cmocka_unit_test(test_seconds), cmocka_unit_test(test_errors), cmocka_unit_test(test_list_limit)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
