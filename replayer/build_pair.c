@@ -64,7 +64,7 @@ int td_build_pair_detect(const struct td_replay_options *o, struct td_build foun
     return td_build_detect(o->baseline_build, provider_of(o, o->baseline_build), &found[1], err);
 }
 
-/* Start one build's process. r borrows from *found, which must outlive it. */
+/* Start one build's process, which loads it. r borrows from *found, which must outlive it. */
 static int start_build(const struct td_replay_options *o, const char *name, const struct td_arg_list *env,
                        const struct td_build *found, struct td_build_process *r, struct td_error *err)
 {
@@ -82,28 +82,21 @@ static int start_build(const struct td_replay_options *o, const char *name, cons
         ro.program = found->arg;
         ro.script = found->script;
     }
-    return td_build_process_start(r, &ro, err);
+    return td_build_process_begin(r, &ro, err);
 }
 
-static int start_builds(const struct td_replay_options *o, struct td_build_pair *b, struct td_error *err)
+static int begin_builds(const struct td_replay_options *o, struct td_build_pair *b, struct td_error *err)
 {
     int rc = td_build_pair_detect(o, b->found, err);
 
     if (!rc)
         rc = start_build(o, "candidate", &o->build_env, &b->found[0], &b->candidate, err);
-    if (rc)
-        return rc;
-    name_build(b->words[0], sizeof b->words[0], b->candidate.build, b->found[0].provider, &o->build_env);
-    if (!o->baseline_build)
-        return TD_OK;
-    rc = start_build(o, "baseline", &o->baseline_env, &b->found[1], &b->baseline, err);
-    if (rc)
-        return rc;
-    name_build(b->words[1], sizeof b->words[1], b->baseline.build, b->found[1].provider, &o->baseline_env);
-    return TD_OK;
+    if (!rc && o->baseline_build)
+        rc = start_build(o, "baseline", &o->baseline_env, &b->found[1], &b->baseline, err);
+    return rc;
 }
 
-int td_build_pair_open(const struct td_replay_options *o, struct td_build_pair **out, struct td_error *err)
+int td_build_pair_begin(const struct td_replay_options *o, struct td_build_pair **out, struct td_error *err)
 {
     struct td_build_pair *b = calloc(1, sizeof *b);
     int rc;
@@ -112,12 +105,34 @@ int td_build_pair_open(const struct td_replay_options *o, struct td_build_pair *
     if (!b)
         return td_fail(err, TD_ENOMEM, "out of memory");
     b->candidate.sock = b->baseline.sock = b->candidate.arena_fd = b->baseline.arena_fd = -1;
-    rc = start_builds(o, b, err);
+    rc = begin_builds(o, b, err);
     if (rc)
         td_build_pair_free(b);
     else
         *out = b;
     return rc;
+}
+
+int td_build_pair_await(const struct td_replay_options *o, struct td_build_pair *b, struct td_error *err)
+{
+    int rc = td_build_process_await(&b->candidate, err);
+
+    if (rc)
+        return rc;
+    name_build(b->words[0], sizeof b->words[0], b->candidate.build, b->found[0].provider, &o->build_env);
+    if (!o->baseline_build)
+        return TD_OK;
+    rc = td_build_process_await(&b->baseline, err);
+    if (rc)
+        return rc;
+    name_build(b->words[1], sizeof b->words[1], b->baseline.build, b->found[1].provider, &o->baseline_env);
+    return TD_OK;
+}
+
+void td_build_pair_leave(struct td_build_pair *b)
+{
+    td_build_process_leave(&b->candidate);
+    td_build_process_leave(&b->baseline);
 }
 
 void td_build_pair_free(struct td_build_pair *b)

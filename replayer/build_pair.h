@@ -17,9 +17,13 @@ struct td_build_pair {
  *   found : [2], candidate and baseline; the latter only with --baseline-build */
 int td_build_pair_detect(const struct td_replay_options *o, struct td_build found[2], struct td_error *err);
 
-/* Find out what the builds are and start a process for each. Errors are those of td_build_detect() and
- * td_build_process_start(), and TD_ENOMEM. */
-int td_build_pair_open(const struct td_replay_options *o, struct td_build_pair **out, struct td_error *err);
+/* Find out what the builds are and start a process for each, which loads it from now on. Errors are those of
+ * td_build_detect() and td_build_process_begin(), and TD_ENOMEM. */
+int td_build_pair_begin(const struct td_replay_options *o, struct td_build_pair **out, struct td_error *err);
+/* Wait until both are loaded. Errors are those of td_build_process_await(). */
+int td_build_pair_await(const struct td_replay_options *o, struct td_build_pair *b, struct td_error *err);
+/* Have the processes end, and do not wait for that: no op is run any more. */
+void td_build_pair_leave(struct td_build_pair *b);
 /* End the processes. NULL is allowed. */
 void td_build_pair_free(struct td_build_pair *b);
 

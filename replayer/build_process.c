@@ -151,19 +151,25 @@ static int end_stopped(struct td_build_process *r, struct td_error *err)
     return td_fail(err, TD_EINTR, "%s: stopped by a signal", r->opt.name);
 }
 
-static int say_hello(struct td_build_process *r, struct td_error *err)
+/* Have the child open its provider. */
+static void say_hello(struct td_build_process *r)
 {
     struct td_proto_msg m;
-    char how[480];
-    int rc;
 
     new_message(r, TD_PROTO_HELLO, &m);
     snprintf(m.provider, sizeof m.provider, "%s", r->opt.provider);
     snprintf(m.text, sizeof m.text, "%s", r->opt.arg ? r->opt.arg : "");
     td_child_output_forget(&r->output);
-    rc = td_proto_send(r->sock, &m, -1, NULL);
-    if (!rc)
-        rc = receive(r, &m, HELLO_TIMEOUT_MS, err);
+    if (td_proto_send(r->sock, &m, -1, NULL))
+        shutdown(r->sock, SHUT_RDWR); /* await_hello() finds out why */
+}
+
+static int await_hello(struct td_build_process *r, struct td_error *err)
+{
+    struct td_proto_msg m;
+    char how[480];
+    int rc = receive(r, &m, HELLO_TIMEOUT_MS, err);
+
     if (rc == TD_EPROTO)
         return rc;
     if (rc == TD_EINTR)
@@ -191,7 +197,17 @@ static int say_hello(struct td_build_process *r, struct td_error *err)
     return TD_OK;
 }
 
-int td_build_process_start(struct td_build_process *r, const struct td_build_process_options *opt,
+static int start_again(struct td_build_process *r, struct td_error *err)
+{
+    const int rc = spawn_child(r, err);
+
+    if (rc)
+        return rc;
+    say_hello(r);
+    return await_hello(r, err);
+}
+
+int td_build_process_begin(struct td_build_process *r, const struct td_build_process_options *opt,
                            struct td_error *err)
 {
     int rc;
@@ -201,11 +217,28 @@ int td_build_process_start(struct td_build_process *r, const struct td_build_pro
     r->sock = r->arena_fd = -1;
     td_child_output_init(&r->output, opt->name);
     rc = spawn_child(r, err);
-    if (!rc)
-        rc = say_hello(r, err);
+    if (rc)
+        td_build_process_stop(r);
+    else
+        say_hello(r);
+    return rc;
+}
+
+int td_build_process_await(struct td_build_process *r, struct td_error *err)
+{
+    const int rc = await_hello(r, err);
+
     if (rc)
         td_build_process_stop(r);
     return rc;
+}
+
+int td_build_process_start(struct td_build_process *r, const struct td_build_process_options *opt,
+                           struct td_error *err)
+{
+    const int rc = td_build_process_begin(r, opt, err);
+
+    return rc ? rc : td_build_process_await(r, err);
 }
 
 int td_build_process_restart(struct td_build_process *r, struct td_error *err)
@@ -218,18 +251,25 @@ int td_build_process_restart(struct td_build_process *r, struct td_error *err)
     r->arena_sent = false;
     if (td_proto_send(r->sock, &m, -1, err))
         return err ? err->code : TD_EIO;
-    return say_hello(r, err);
+    say_hello(r);
+    return await_hello(r, err);
+}
+
+void td_build_process_leave(struct td_build_process *r)
+{
+    struct td_proto_msg m;
+
+    if (r->proc.pid <= 0 || r->sock < 0 || r->left)
+        return;
+    new_message(r, TD_PROTO_BYE, &m);
+    r->left = !td_proto_send(r->sock, &m, -1, NULL);
 }
 
 void td_build_process_stop(struct td_build_process *r)
 {
-    struct td_proto_msg m;
-
-    if (r->proc.pid > 0) {
-        new_message(r, TD_PROTO_BYE, &m);
-        if (r->sock < 0 || td_proto_send(r->sock, &m, -1, NULL) || td_proc_wait(&r->proc, 1000, NULL))
-            td_proc_end(&r->proc, 0);
-    }
+    td_build_process_leave(r);
+    if (r->proc.pid > 0 && (!r->left || td_proc_wait(&r->proc, 1000, NULL)))
+        td_proc_end(&r->proc, 0);
     close_socket(r);
     if (r->output.name) /* zeroed: never opened */
         td_child_output_close(&r->output);
@@ -308,7 +348,7 @@ static int make_ready(struct td_build_process *r, const struct td_op_call *op, i
     if (*over || make_arena(r, need, err) ||
         td_proto_pack(op, r->arena, r->arena_size, repeats, &r->lies, err))
         return err->code;
-    if (r->sock < 0 && (spawn_child(r, err) || say_hello(r, err)))
+    if (r->sock < 0 && start_again(r, err))
         return td_fail_at(err, "%s: cannot be started again", r->opt.name);
     if (!r->arena_sent) {
         new_message(r, TD_PROTO_ARENA, &m);

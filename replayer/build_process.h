@@ -28,6 +28,7 @@ struct td_build_process {
     int sock, arena_fd;     /* -1: none */
     void *arena; uint64_t arena_size;
     bool arena_sent;        /* the running child has this arena */
+    bool left;              /* the child was told to end */
     struct td_proto_lies lies; /* what lies in the arena, as this side wrote it */
     uint64_t arena_used;    /* bytes of it that were ever touched */
     uint64_t held;          /* what the running child holds for tensors */
@@ -61,10 +62,17 @@ struct td_run_result {
 };
 void td_run_result_release(struct td_run_result *r);
 
-/* Start the child and open its provider. Errors of the provider go up (TD_ENOTFOUND, TD_EUNSUPPORTED
+/* Start the child, which opens its provider from now on. */
+int td_build_process_begin(struct td_build_process *r, const struct td_build_process_options *opt,
+                           struct td_error *err);
+/* Wait until the provider is open. Errors of the provider go up (TD_ENOTFOUND, TD_EUNSUPPORTED
  * ...); TD_ECRASH: the child died while it loaded the build, or hung. */
+int td_build_process_await(struct td_build_process *r, struct td_error *err);
+/* The two in one. */
 int td_build_process_start(struct td_build_process *r, const struct td_build_process_options *opt,
                            struct td_error *err);
+/* Have the child end, and do not wait for that: no op is run any more. */
+void td_build_process_leave(struct td_build_process *r);
 /* End the child and free what r holds. A zeroed struct is allowed. */
 void td_build_process_stop(struct td_build_process *r);
 

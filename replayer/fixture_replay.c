@@ -34,7 +34,7 @@ struct replay {
     uint64_t n_exchanges, n_ops;      /* by the manifest */
     int64_t lost_ops;                 /* of frames that could not be read */
     struct td_api_server server;
-    struct td_build_pair *builds;     /* open for the ops; NULL: they are opened once the requests are answered */
+    struct td_op_replay *ops;         /* NULL: none are replayed */
     struct td_writer *w;
 };
 
@@ -327,8 +327,7 @@ static int replay_into_output(struct replay *s, struct td_error *err)
     if (s->res->did_requests)
         rc = td_request_replay(s->fx, s->w, s->opt, &s->server, &s->res->requests, err);
     if (!rc && s->res->did_ops) {
-        rc = td_op_replay(s->fx, s->w, s->opt, s->builds, &s->res->ops, err);
-        s->builds = NULL;
+        rc = td_op_replay_run(s->ops, s->w, err);
         count_lost_ops(s);
         if (s->res->ops.references[0])
             td_writer_fact_str(s->w, "replay", "references", s->res->ops.references);
@@ -389,20 +388,6 @@ static int check_ops_and_builds(const struct replay *s, struct td_error *err)
     return rc;
 }
 
-/* Builds hold memory of a GPU, which a server that answers requests has for itself: then they are opened anew. */
-static int open_builds(struct replay *s, struct td_error *err)
-{
-    int rc = td_op_replay_open(s->opt, &s->builds, &s->res->ops, err);
-
-    if (rc == TD_EINVAL)
-        rc = err->code = TD_EUNSUPPORTED; /* not a usage error: this build cannot be used */
-    if (s->res->did_requests) {
-        td_build_pair_free(s->builds);
-        s->builds = NULL;
-    }
-    return rc;
-}
-
 static int open_source(struct replay *s, const char *dir, struct td_error *err)
 {
     int rc = td_fixture_open(dir, &s->fx, err);
@@ -434,8 +419,8 @@ int td_fixture_replay(const char *dir, const char *output, const struct td_repla
     if (!rc && wants_requests(&s))
         rc = reach_server(&s, err);
     res->did_ops = !rc && wants_ops(&s);
-    if (!rc && res->did_ops)
-        rc = open_builds(&s, err);
+    if (!rc && res->did_ops && (rc = td_op_replay_open(s.fx, opt, !res->did_requests, &res->ops, &s.ops, err)) == TD_EINVAL)
+        rc = err->code = TD_EUNSUPPORTED; /* not a usage error: this build cannot be used */
     if (!rc && !res->did_requests && !res->did_ops)
         rc = td_fail(err, TD_EUNSUPPORTED, "%s: nothing for this shard to replay; its requests belong to shard 1", dir);
     if (!rc)
@@ -457,7 +442,7 @@ int td_fixture_replay(const char *dir, const char *output, const struct td_repla
         }
         td_replay_is_at(TD_AT_WRITTEN);
     }
-    td_build_pair_free(s.builds);
+    td_op_replay_close(s.ops);
     td_fixture_close(s.fx);
     td_replay_is_at(TD_AT_END);
     td_replay_points_log();

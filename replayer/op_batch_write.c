@@ -9,16 +9,6 @@
 #include "replayer/op_rewrite.h"
 #include "replayer/replay_times.h"
 
-void td_op_batch_expect(struct td_op_batches *b, const struct td_op_batch *of)
-{
-    double products = 0;
-
-    for (int i = 0; i < of->ran; i++)
-        products += (double)td_op_attr(&of->item[i].call, "m", 0) * (double)td_op_attr(&of->item[i].call, "n", 0) *
-                    (double)td_op_attr(&of->item[i].call, "k", 0);
-    td_reference_makers_expect(b->makers, products);
-}
-
 struct judging { struct td_op_run *run; struct td_op_batch *of; };
 
 static void on_judged(void *ctx, int n)
@@ -35,8 +25,6 @@ int td_op_batch_judge(struct td_op_batches *b, struct td_op_batch *of, int threa
     const int64_t began_ns = td_clock_mono_ns();
     const int rc = td_op_judge_batch(of->item, of->ran, b->makers, b->cache, threads, on_judged, &x, err);
 
-    if (b->run->has_baseline && b->run->opt->op_timing)
-        td_reference_makers_settle(b->makers);
     of->judged_ns = td_clock_mono_ns() - began_ns;
     return rc;
 }

@@ -5,8 +5,6 @@
 
 #include "replayer/op_batch.h"
 
-/* What ran is to be judged next: whoever computes references may prepare. */
-void td_op_batch_expect(struct td_op_batches *b, const struct td_op_batch *of);
 /* Judge what ran. Several batches at once may be judged.
  *   threads : that take part, the caller's included */
 int td_op_batch_judge(struct td_op_batches *b, struct td_op_batch *of, int threads, struct td_error *err);

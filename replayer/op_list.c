@@ -82,6 +82,20 @@ void td_op_list_release(struct td_op_list *l)
     memset(l, 0, sizeof *l);
 }
 
+static double products_of(const struct td_op *op)
+{
+    return td_json_get_num(op->attrs, "m", 0) * td_json_get_num(op->attrs, "n", 0) * td_json_get_num(op->attrs, "k", 0);
+}
+
+double td_op_list_products(const struct td_op_list *l)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < l->n_groups; i++)
+        sum += l->groups[i].products * (double)l->groups[i].chosen / (double)l->groups[i].seen;
+    return sum;
+}
+
 static int find_or_add_group(struct td_op_list *l, const struct td_op *op, int32_t *out,
                              struct td_error *err)
 {
@@ -109,6 +123,7 @@ static int find_or_add_group(struct td_op_list *l, const struct td_op *op, int32
         l->groups[i] = g;
     }
     l->groups[i].seen++;
+    l->groups[i].products += products_of(op);
     *out = (int32_t)i;
     return TD_OK;
 }

@@ -24,7 +24,7 @@
 #include "replayer/op_window.h"
 #include "replayer/replay_times.h"
 
-struct op_replay {
+struct td_op_replay {
     struct td_fixture *fx;
     struct td_writer *w;
     struct td_op_run run;
@@ -35,9 +35,11 @@ struct op_replay {
     struct td_reference_makers makers;
     struct td_ref_cache *cache;
     struct td_op_variety variety;
+    bool is_listed;
+    int64_t began_ns;
 };
 
-static bool stopped(const struct op_replay *j)
+static bool stopped(const struct td_op_replay *j)
 {
     return j->run.opt->stop && *j->run.opt->stop;
 }
@@ -48,26 +50,9 @@ void td_op_replay_stats_release(struct td_op_replay_stats *s)
     memset(s, 0, sizeof *s);
 }
 
-int td_op_replay_open(const struct td_replay_options *o, struct td_build_pair **out, struct td_op_replay_stats *s,
-                      struct td_error *err)
-{
-    struct td_build_pair *b;
-    int rc = td_build_pair_open(o, &b, err);
-
-    *out = b;
-    if (rc)
-        return rc;
-    td_replay_is_at(TD_AT_BUILDS_OPEN);
-    snprintf(s->provider, sizeof s->provider, "%s", b->found[0].provider);
-    snprintf(s->baseline_provider, sizeof s->baseline_provider, "%s", o->baseline_build ? b->found[1].provider : "");
-    memcpy(s->build, b->words[0], sizeof s->build);
-    memcpy(s->baseline_build, b->words[1], sizeof s->baseline_build);
-    return TD_OK;
-}
-
 /* Replay the ops of the list, in the order of their weights, or of their ranks before there is a plan.
  * which : taken */
-static int replay_listed(struct op_replay *j, int32_t *which, size_t n, struct td_error *err)
+static int replay_listed(struct td_op_replay *j, int32_t *which, size_t n, struct td_error *err)
 {
     struct td_op_window *w;
     int rc = td_op_window_open(j->fx, &j->run.list, which, n, &w, err);
@@ -80,7 +65,7 @@ static int replay_listed(struct op_replay *j, int32_t *which, size_t n, struct t
 
 /* ---- what is planned ------------------------------------------------------------------------------------------------ */
 
-static void count_list(struct op_replay *j)
+static void count_list(struct td_op_replay *j)
 {
     struct td_op_replay_stats *s = j->run.stats;
     const struct td_op_list *l = &j->run.list;
@@ -104,7 +89,7 @@ static void count_list(struct op_replay *j)
 }
 
 /* Write down which ops are planned, and how many of those that could be. */
-static int write_plan(struct op_replay *j, const char *by, int64_t left_out, struct td_error *err)
+static int write_plan(struct td_op_replay *j, const char *by, int64_t left_out, struct td_error *err)
 {
     struct td_op_replay_stats *s = j->run.stats;
     cJSON *plan;
@@ -125,7 +110,7 @@ static int write_plan(struct op_replay *j, const char *by, int64_t left_out, str
 }
 
 /* Replay the chosen ops that are not done, so that those with equal weights are neighbours. */
-static int replay_chosen(struct op_replay *j, struct td_error *err)
+static int replay_chosen(struct td_op_replay *j, struct td_error *err)
 {
     size_t n = 0;
     int32_t *which = td_op_list_by_weights(&j->run.list, &n);
@@ -135,7 +120,7 @@ static int replay_chosen(struct op_replay *j, struct td_error *err)
     return replay_listed(j, which, n, err);
 }
 
-static void say_plan(const struct op_replay *j)
+static void say_plan(const struct td_op_replay *j)
 {
     const struct td_op_share *s = &j->run.stats->share;
     char words[TD_OP_SHARE_WORDS];
@@ -145,7 +130,7 @@ static void say_plan(const struct op_replay *j)
 }
 
 /* Measure, make the plan, replay the rest of it. */
-static int replay_in_time(struct op_replay *j, struct td_error *err)
+static int replay_in_time(struct td_op_replay *j, struct td_error *err)
 {
     int64_t left_out = 0;
     size_t n = 0;
@@ -167,7 +152,7 @@ static int replay_in_time(struct op_replay *j, struct td_error *err)
     return replay_chosen(j, err);
 }
 
-static int replay_as_planned(struct op_replay *j, const char *by, int64_t left_out, struct td_error *err)
+static int replay_as_planned(struct td_op_replay *j, const char *by, int64_t left_out, struct td_error *err)
 {
     int rc = write_plan(j, by, left_out, err);
 
@@ -178,7 +163,7 @@ static int replay_as_planned(struct op_replay *j, const char *by, int64_t left_o
 }
 
 /* Take the plan of --plan. */
-static int replay_given_plan(struct op_replay *j, struct td_error *err)
+static int replay_given_plan(struct td_op_replay *j, struct td_error *err)
 {
     int64_t left_out = 0;
     cJSON *plan = NULL;
@@ -190,7 +175,7 @@ static int replay_given_plan(struct op_replay *j, struct td_error *err)
     return rc ? rc : replay_as_planned(j, "plan", left_out, err);
 }
 
-static int run_all(struct op_replay *j, struct td_error *err)
+static int run_all(struct td_op_replay *j, struct td_error *err)
 {
     const struct td_replay_options *o = j->run.opt;
     const struct td_op_batches *b = &j->batches;
@@ -221,7 +206,7 @@ static int run_all(struct op_replay *j, struct td_error *err)
     return rc;
 }
 
-static void count_references(struct op_replay *j)
+static void count_references(struct td_op_replay *j)
 {
     struct td_ref_cache_counts *n = &j->run.stats->cache;
     cJSON *fact = cJSON_CreateObject();
@@ -236,7 +221,7 @@ static void count_references(struct op_replay *j)
     cJSON_Delete(fact);
 }
 
-static void write_variety(struct op_replay *j)
+static void write_variety(struct td_op_replay *j)
 {
     cJSON *fact = td_op_variety_json(&j->variety);
 
@@ -244,19 +229,7 @@ static void write_variety(struct op_replay *j)
     cJSON_Delete(fact);
 }
 
-static void release_replay(struct op_replay *j)
-{
-    td_op_variety_release(&j->variety);
-    td_build_pair_free(j->run.builds);
-    td_op_batches_release(&j->batches);
-    free(j->run.groups);
-    td_op_rows_release(&j->rows);
-    td_op_loader_free(j->run.loader);
-    td_op_list_release(&j->run.list);
-    td_ref_cache_close(j->cache);
-}
-
-static int make_room(struct op_replay *j, struct td_error *err)
+static int make_room(struct td_op_replay *j, struct td_error *err)
 {
     int rc = td_op_rows_make(&j->rows, &j->run.list, (size_t)j->total, err);
 
@@ -270,42 +243,128 @@ static int make_room(struct op_replay *j, struct td_error *err)
     return j->cache && j->run.groups && j->run.loader ? TD_OK : td_fail(err, TD_ENOMEM, "out of memory");
 }
 
-int td_op_replay(struct td_fixture *fx, struct td_writer *w, const struct td_replay_options *opt, struct td_build_pair *builds,
-                 struct td_op_replay_stats *stats, struct td_error *err)
+/* ---- open, run, close ---------------------------------------------------------------------------------------------- */
+
+static int list_ops(struct td_op_replay *j, struct td_error *err)
 {
-    struct op_replay j = {.fx = fx,
-                          .w = w,
-                          .run = {.opt = opt, .stats = stats, .builds = builds, .has_baseline = opt->baseline_build != NULL}};
-    int64_t start = td_clock_mono_ns();
+    const int64_t began_ns = td_clock_mono_ns();
+    const int rc = td_op_list_scan(j->fx, j->run.opt, &j->run.list, err);
+
+    j->pace.pass_s = (double)(td_clock_mono_ns() - began_ns) / TD_NS_PER_S;
+    j->total = (int64_t)j->run.list.n - j->run.list.not_matching - j->run.list.other_shards - j->run.list.not_sampled;
+    td_replay_is_at(TD_AT_LISTED);
+    return rc;
+}
+
+static int await_builds(struct td_op_replay *j, struct td_error *err)
+{
+    const struct td_replay_options *o = j->run.opt;
+    const struct td_build_pair *b = j->run.builds;
+    struct td_op_replay_stats *s = j->run.stats;
+    int rc = td_build_pair_await(o, j->run.builds, err);
+
+    if (rc)
+        return rc;
+    td_replay_is_at(TD_AT_BUILDS_OPEN);
+    snprintf(s->provider, sizeof s->provider, "%s", b->found[0].provider);
+    snprintf(s->baseline_provider, sizeof s->baseline_provider, "%s", o->baseline_build ? b->found[1].provider : "");
+    memcpy(s->build, b->words[0], sizeof s->build);
+    memcpy(s->baseline_build, b->words[1], sizeof s->baseline_build);
+    return TD_OK;
+}
+
+/* Load the builds, and do the rest meanwhile. */
+static int open_all(struct td_op_replay *j, bool at_once, struct td_error *err)
+{
+    struct td_error unlisted = {0};
     int rc;
 
-    j.batches = (struct td_op_batches){.fx = fx, .w = w, .run = &j.run, .pace = &j.pace, .rows = &j.rows, .makers = &j.makers, .variety = &j.variety};
-    td_op_pace_begin(&j.pace, opt->time_s);
-    rc = td_op_list_scan(fx, opt, &j.run.list, err);
-    j.pace.pass_s = (double)(td_clock_mono_ns() - start) / TD_NS_PER_S;
-    td_replay_is_at(TD_AT_LISTED);
-    if (!rc) {
-        count_list(&j);
-        rc = make_room(&j, err);
+    j->began_ns = td_clock_mono_ns();
+    td_op_pace_begin(&j->pace, j->run.opt->time_s);
+    rc = td_build_pair_begin(j->run.opt, &j->run.builds, err);
+    if (rc)
+        return rc;
+    if (!j->is_listed && !list_ops(j, &unlisted))
+        j->is_listed = true;
+    if (at_once && j->is_listed && j->total)
+        td_reference_makers_start(&j->makers, j->run.opt->reference, td_op_list_products(&j->run.list));
+    rc = await_builds(j, err);
+    return !rc && !j->is_listed ? td_fail(err, unlisted.code, "%s", unlisted.msg) : rc;
+}
+
+int td_op_replay_open(struct td_fixture *fx, const struct td_replay_options *opt, bool at_once, struct td_op_replay_stats *stats,
+                      struct td_op_replay **out, struct td_error *err)
+{
+    struct td_op_replay *j = calloc(1, sizeof *j);
+    int rc;
+
+    *out = NULL;
+    if (!j)
+        return td_fail(err, TD_ENOMEM, "out of memory");
+    j->fx = fx;
+    j->run.opt = opt;
+    j->run.stats = stats;
+    j->run.has_baseline = opt->baseline_build != NULL;
+    rc = open_all(j, at_once, err);
+    if (rc) {
+        td_op_replay_close(j);
+        return rc;
     }
-    if (!rc && j.total && !builds)
-        rc = td_op_replay_open(opt, &j.run.builds, stats, err);
-    if (!rc && j.total)
-        rc = td_reference_makers_open(&j.makers, opt->reference, err);
-    if (!rc && j.total)
-        rc = run_all(&j, err);
-    td_reference_makers_settle(&j.makers);
-    if (j.batches.by_gpu && td_reference_makers_are_wrong(&j.makers))
-        td_writer_count(w, "ops.distrusted", j.batches.by_gpu, 0);
-    td_reference_makers_words(&j.makers, stats->references, sizeof stats->references);
-    stats->driver_hangs = !td_reference_makers_close(&j.makers);
-    td_op_rows_finish(&j.rows);
-    if (j.cache)
-        count_references(&j);
-    if (j.variety.n)
-        write_variety(&j);
-    stats->children = j.run.builds ? j.run.builds->candidate.starts : 0;
-    stats->seconds = (double)(td_clock_mono_ns() - start) / TD_NS_PER_S;
-    release_replay(&j);
+    if (!at_once) {
+        td_build_pair_free(j->run.builds);
+        j->run.builds = NULL;
+    }
+    *out = j;
+    return TD_OK;
+}
+
+int td_op_replay_run(struct td_op_replay *j, struct td_writer *w, struct td_error *err)
+{
+    struct td_op_replay_stats *stats = j->run.stats;
+    int rc = j->run.builds ? TD_OK : open_all(j, true, err);
+
+    j->w = w;
+    j->batches = (struct td_op_batches){.fx = j->fx, .w = w, .run = &j->run, .pace = &j->pace, .rows = &j->rows, .makers = &j->makers, .variety = &j->variety};
+    if (!rc) {
+        count_list(j);
+        rc = make_room(j, err);
+    }
+    if (!rc && j->total)
+        rc = td_reference_makers_check(&j->makers, j->run.opt->reference, err);
+    if (j->run.has_baseline && j->run.opt->op_timing) /* nothing may be busy from now on */
+        td_reference_makers_settle(&j->makers);
+    if (!rc && j->total)
+        rc = run_all(j, err);
+    if (j->run.builds)
+        td_build_pair_leave(j->run.builds);
+    td_reference_makers_settle(&j->makers);
+    td_reference_makers_leave(&j->makers);
+    if (j->batches.by_gpu && td_reference_makers_are_wrong(&j->makers))
+        td_writer_count(w, "ops.distrusted", j->batches.by_gpu, 0);
+    td_reference_makers_words(&j->makers, stats->references, sizeof stats->references);
+    td_op_rows_finish(&j->rows);
+    if (j->cache)
+        count_references(j);
+    if (j->variety.n)
+        write_variety(j);
+    stats->children = j->run.builds ? j->run.builds->candidate.starts : 0;
+    stats->seconds = (double)(td_clock_mono_ns() - j->began_ns) / TD_NS_PER_S;
     return rc;
+}
+
+void td_op_replay_close(struct td_op_replay *j)
+{
+    if (!j)
+        return;
+    td_reference_makers_leave(&j->makers); /* where nothing ran */
+    j->run.stats->driver_hangs = !td_reference_makers_close(&j->makers);
+    td_op_variety_release(&j->variety);
+    td_build_pair_free(j->run.builds);
+    td_op_batches_release(&j->batches);
+    free(j->run.groups);
+    td_op_loader_free(j->run.loader);
+    td_op_list_release(&j->run.list);
+    td_ref_cache_close(j->cache);
+    td_op_rows_release(&j->rows);
+    free(j);
 }

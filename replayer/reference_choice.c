@@ -35,38 +35,32 @@ static const char *code_folder(void)
     return folder;
 }
 
-static void start_gpu(struct td_reference_makers *makers)
+static struct td_reference_gpu *start_gpu(void)
 {
     const char *folder = code_folder(), *patience = getenv("TD_GPU_PATIENCE");
     const int seconds = patience ? atoi(patience) : 0;
-
     struct td_reference_gpu *gpu = folder ? td_reference_gpu_start(folder) : NULL;
 
-    makers->is_chosen = true;
     if (gpu && seconds >= 1 && seconds <= MOST_PATIENCE_S)
         td_reference_gpu_patience(gpu, seconds);
-    makers->gpu = gpu; /* last: from now on others ask it */
+    return gpu;
 }
 
-int td_reference_makers_open(struct td_reference_makers *makers, enum td_reference_choice choice, struct td_error *err)
+void td_reference_makers_start(struct td_reference_makers *makers, enum td_reference_choice choice, double products)
+{
+    memset(makers, 0, sizeof *makers);
+    if (choice == TD_REFERENCE_GPU || (choice == TD_REFERENCE_AUTO && products >= WORTH_A_GPU))
+        makers->gpu = start_gpu();
+}
+
+int td_reference_makers_check(struct td_reference_makers *makers, enum td_reference_choice choice, struct td_error *err)
 {
     char words[600] = "its thread cannot be started";
 
-    memset(makers, 0, sizeof *makers);
-    makers->is_chosen = choice == TD_REFERENCE_CPU;
-    if (choice != TD_REFERENCE_GPU)
-        return TD_OK;
-    start_gpu(makers);
-    if (makers->gpu && td_reference_gpu_state(makers->gpu, true, words, sizeof words) == TD_REFERENCE_READY)
+    if (choice != TD_REFERENCE_GPU ||
+        (makers->gpu && td_reference_gpu_state(makers->gpu, true, words, sizeof words) == TD_REFERENCE_READY))
         return TD_OK;
     return td_fail(err, TD_EINVAL, "--reference gpu: %s", words); /* and the caller closes */
-}
-
-void td_reference_makers_expect(struct td_reference_makers *makers, double products)
-{
-    makers->expected += products;
-    if (!makers->is_chosen && makers->expected >= WORTH_A_GPU)
-        start_gpu(makers);
 }
 
 void td_reference_makers_settle(struct td_reference_makers *makers)
@@ -113,6 +107,11 @@ void td_reference_makers_words(struct td_reference_makers *makers, char *text, s
         snprintf(text, size, "the GPU was lost: %.300s; it computed %lld of %lld references, the CPU the others", words, gpu, all);
     else if (gpu)
         snprintf(text, size, "%.200s computed %lld of %lld references%s", words, gpu, all, gpu < all ? ", the CPU the others" : "");
+}
+
+void td_reference_makers_leave(struct td_reference_makers *makers)
+{
+    td_reference_gpu_leave(makers->gpu);
 }
 
 bool td_reference_makers_close(struct td_reference_makers *makers)

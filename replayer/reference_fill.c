@@ -131,7 +131,7 @@ static int open_all(struct fill *f, struct td_fixture *fx, struct td_error *err)
     struct td_reference_fill *out = f->out;
     size_t n = 0;
     int32_t *which;
-    int rc = td_op_list_scan(fx, f->opt, &f->list, err);
+    const int rc = td_op_list_scan(fx, f->opt, &f->list, err);
 
     if (rc)
         return rc;
@@ -146,11 +146,7 @@ static int open_all(struct fill *f, struct td_fixture *fx, struct td_error *err)
     out->ops = (int64_t)n;
     out->left_out = (int64_t)(f->list.n - n);
     out->keeps = td_ref_cache_is_open(f->cache);
-    rc = td_reference_makers_open(&f->makers, TD_REFERENCE_CPU, err);
-    if (rc) {
-        free(which);
-        return rc;
-    }
+    td_reference_makers_start(&f->makers, TD_REFERENCE_CPU, 0);
     return td_op_window_open(fx, &f->list, which, n, &f->window, err);
 }
 

@@ -23,7 +23,6 @@ struct td_gpu_facts {
     uint32_t grid_max[3], threads_max;
     size_t l2_bytes;
     int multiprocessors;
-    bool one_process;              /* the device is set to serve a single process (NVIDIA's compute mode) */
     char ptx_off[96];              /* why PTX is compiled in every process; "": it is cached */
 };
 
@@ -47,8 +46,9 @@ struct td_gpu_function {
 
 struct td_gpu_driver {
     const char *name;              /* "cuda", "hip" */
-    /* Open the first visible device. TD_ENOTFOUND: no driver or no device; the sentence names which. */
-    int (*open)(void **device, struct td_gpu_facts *facts, struct td_error *err);
+    /* Open the first visible device. TD_ENOTFOUND: no driver or no device; the sentence names which.
+     * beside_others : TD_EUNSUPPORTED, before it is taken, where it is set to serve a single process (NVIDIA's compute mode) */
+    int (*open)(void **device, bool beside_others, struct td_gpu_facts *facts, struct td_error *err);
     void (*close)(void *device);
     bool (*is_dead)(const void *device);
     /* Memory at a multiple of align (a power of two, at most 4096; 0: 256). guard: behind it, after

@@ -87,7 +87,6 @@ static void read_facts(struct td_gpu_core *c, struct td_gpu_facts *f)
         f->grid_max[i] = (uint32_t)td_gpu_core_attribute(c, TD_CUDA_DEV_MAX_GRID_DIM_X + i);
     f->threads_max = (uint32_t)td_gpu_core_attribute(c, TD_CUDA_DEV_MAX_THREADS_PER_BLOCK);
     f->l2_bytes = (size_t)td_gpu_core_attribute(c, TD_CUDA_DEV_L2_CACHE_SIZE);
-    f->one_process = td_gpu_core_attribute(c, TD_CUDA_DEV_COMPUTE_MODE) != 0;
     f->multiprocessors = td_gpu_core_attribute(c, TD_CUDA_DEV_MULTIPROCESSOR_COUNT);
 }
 
@@ -103,7 +102,7 @@ static const char *why_no_guards(struct td_gpu_core *c)
                : "this device or its driver cannot map memory (cuMemMap), so there are no guards";
 }
 
-static int start_device(struct cuda *c, struct td_error *err)
+static int start_device(struct cuda *c, bool beside_others, struct td_error *err)
 {
     struct td_gpu_core *core = &c->core;
     int rc = td_gpu_core_check(core, core->init(0), err, "cannot start CUDA");
@@ -111,6 +110,8 @@ static int start_device(struct cuda *c, struct td_error *err)
     if (!rc)
         rc = td_gpu_core_check(core, core->device_get(&core->device, 0), err,
                                "no first CUDA device (CUDA_VISIBLE_DEVICES chooses it)");
+    if (!rc && beside_others && td_gpu_core_attribute(core, TD_CUDA_DEV_COMPUTE_MODE))
+        rc = td_fail(err, TD_EUNSUPPORTED, "the GPU serves one process at a time (its compute mode), and a build may need it");
     if (!rc)
         rc = td_gpu_core_check(core, c->primary_retain(&c->context, core->device), err,
                                "cannot make a context on the first CUDA device");
@@ -134,7 +135,7 @@ static void cuda_close(void *device)
     free(c);
 }
 
-static int cuda_open(void **device, struct td_gpu_facts *facts, struct td_error *err)
+static int cuda_open(void **device, bool beside_others, struct td_gpu_facts *facts, struct td_error *err)
 {
     struct cuda *c = calloc(1, sizeof *c);
     char ptx_off[sizeof facts->ptx_off];
@@ -155,7 +156,7 @@ static int cuda_open(void **device, struct td_gpu_facts *facts, struct td_error 
                                    "where there is a GPU with its driver",
                                    dlerror());
     if (!rc)
-        rc = start_device(c, err);
+        rc = start_device(c, beside_others, err);
     if (rc) {
         cuda_close(c);
         return rc;

@@ -181,12 +181,13 @@ static void hip_close(void *device)
     free(h);
 }
 
-static int hip_open(void **device, struct td_gpu_facts *facts, struct td_error *err)
+static int hip_open(void **device, bool beside_others, struct td_gpu_facts *facts, struct td_error *err)
 {
     struct hip *h = calloc(1, sizeof *h);
     struct td_error own = {0};
     int rc;
 
+    (void)beside_others; /* each device serves any number of processes */
     *device = NULL;
     err = err ? err : &own;
     if (!h)

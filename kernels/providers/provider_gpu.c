@@ -74,7 +74,7 @@ static int open_provider(const struct td_gpu_driver *driver, const char *choice,
     s->driver = driver;
     s->choice = choice;
     snprintf(s->only, sizeof s->only, "%s", only ? only : "");
-    rc = s->driver->open(&s->device, &s->facts, err);
+    rc = s->driver->open(&s->device, false, &s->facts, err);
     if (!rc)
         rc = td_gpu_build_open(arg, s->driver, s->device, &s->facts, &s->build, err);
     if (rc) {

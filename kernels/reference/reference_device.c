@@ -65,9 +65,7 @@ static int open_with(const struct td_gpu_driver *driver, const char *folder, con
         return td_fail(err, TD_ENOMEM, "out of memory");
     d->driver = driver;
     td_buf_init(&d->code, MAX_CODE + 1);
-    rc = driver->open(&d->device, &facts, err);
-    if (!rc && facts.one_process)
-        rc = td_fail(err, TD_EUNSUPPORTED, "the GPU serves one process at a time (its compute mode), and a build may need it");
+    rc = driver->open(&d->device, true, &facts, err);
     if (!rc && !(rc = td_fs_join(path, sizeof path, folder, file, err)) &&
         !(rc = load_code(d, path, err)) &&
         !(rc = driver->alloc(d->device, TD_REFERENCE_A_BYTES, 0, false, &d->a, err)) &&

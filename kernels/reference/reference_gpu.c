@@ -179,6 +179,16 @@ struct td_reference_gpu *td_reference_gpu_start(const char *folder)
     return NULL;
 }
 
+void td_reference_gpu_leave(struct td_reference_gpu *g)
+{
+    if (!g)
+        return;
+    pthread_mutex_lock(&g->lock);
+    g->stop = true;
+    moved(g);
+    pthread_mutex_unlock(&g->lock);
+}
+
 bool td_reference_gpu_stop(struct td_reference_gpu *g)
 {
     pthread_t thread;
@@ -187,9 +197,8 @@ bool td_reference_gpu_stop(struct td_reference_gpu *g)
     if (!g)
         return true;
     thread = g->thread;
+    td_reference_gpu_leave(g);
     pthread_mutex_lock(&g->lock);
-    g->stop = true;
-    moved(g);
     while (!g->ended && !g->stuck)
         wait_for_driver(g);
     ended = g->ended;

@@ -27,6 +27,8 @@ enum td_reference_state {
 /* Start to open a device, and return at once. folder: with td_reference.fatbin and .hsaco, borrowed.
  * NULL: no memory, no thread. */
 struct td_reference_gpu *td_reference_gpu_start(const char *folder);
+/* Have the device be closed, and do not wait for that: nobody computes any more. NULL is allowed. */
+void td_reference_gpu_leave(struct td_reference_gpu *g);
 /* Close the device. Nobody computes any more. NULL is allowed.
  * False: the driver does not answer. Its thread goes on waiting for it, and frees what it uses should an
  * answer come; end the process by _exit(), for the driver may hang in what runs at an exit, too. */

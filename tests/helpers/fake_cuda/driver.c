@@ -273,6 +273,7 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
     case TD_CUDA_DEV_CAPABILITY_MINOR: *value = fake.arch % 10; break;
     case TD_CUDA_DEV_MAX_SHARED_PER_BLOCK_OPTIN: *value = 227 << 10; break;
     case TD_CUDA_DEV_VIRTUAL_MEMORY: *value = 1; break;
+    case TD_CUDA_DEV_COMPUTE_MODE: *value = getenv("TD_FAKE_CUDA_ALONE") ? 3 : 0; break;
     default: *value = 0;
     }
     return leave(rc);

@@ -461,7 +461,7 @@ static void test_what_is_under_way_is_waited_for(void **state)
     void *device;
 
     (void)state;
-    assert_int_equal(d->open(&device, &facts, &err), TD_OK);
+    assert_int_equal(d->open(&device, false, &facts, &err), TD_OK);
     assert_int_equal(d->alloc(device, sizeof bytes, 16, true, &copied, &err), TD_OK);
     assert_int_equal(d->copy_in(device, copied.address, bytes, sizeof bytes, &err), TD_OK);
     d->free(device, &copied);

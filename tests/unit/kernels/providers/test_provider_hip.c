@@ -108,7 +108,7 @@ static void test_layout_comes_from_the_file(void **state)
     void *device;
 
     (void)state;
-    assert_int_equal(td_gpu_driver_hip.open(&device, &facts, &err), 0);
+    assert_int_equal(td_gpu_driver_hip.open(&device, false, &facts, &err), 0);
     assert_int_equal(facts.sm, 0);
     assert_int_equal(td_gpu_build_open(like, &td_gpu_driver_hip, device, &facts, &b, &err), 0);
     assert_int_equal(td_gpu_build_offers(b, "td_gptq_gemm_4bit_f32", &offers, why, sizeof why), 1);
