@@ -380,3 +380,29 @@ void td_ggml_round_row(enum td_ggml_act act, const float *x, int64_t k, double *
             sums[i] += out[i * step + j];
     }
 }
+
+/* Three roundings to float32, each of half a unit: two of the factor, one of the product. */
+#define CODE_ERROR 0x1p-22
+
+int64_t td_ggml_row_doubts(enum td_ggml_act act, const float *x, int64_t k, double *by)
+{
+    const int block = td_ggml_act_block(act);
+    int64_t n = 0;
+
+    memset(by, 0, (size_t)k * sizeof *by);
+    for (int64_t i = 0; block > 1 && i < k; i += block) {
+        const double amax = amax_of(x + i, block);
+
+        if (!isfinite(amax) || amax == 0)
+            continue;
+        for (int64_t j = i; j < i + block; j++) {
+            const double code = fabs(x[j]) * (127 / amax);
+
+            if (fabs(code - floor(code) - 0.5) > code * CODE_ERROR)
+                continue;
+            by[j] = amax / 127;
+            n++;
+        }
+    }
+    return n;
+}

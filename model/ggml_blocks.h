@@ -45,4 +45,10 @@ void td_ggml_quant_256(const float *x, float *d, int8_t *q);
  *          s of q8_1 (a half of its own, not the sum of out), else the exact sum of out */
 void td_ggml_round_row(enum td_ggml_act act, const float *x, int64_t k, double *out, int step, double *sums);
 
+/* The activations of a row whose codes are in doubt: x * (127 / amax) lies so near half-way between two integers that float32
+ * decides which is nearest, and a kernel that multiplies with 1 / (amax / 127), as ggml's plain C does, may take the other one.
+ *   by : [k] how far the two rounded values lie apart; 0 where the code is in no doubt
+ * Returns how many are in doubt: of real activations about one in 50,000. */
+int64_t td_ggml_row_doubts(enum td_ggml_act act, const float *x, int64_t k, double *by);
+
 #endif

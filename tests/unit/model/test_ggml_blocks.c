@@ -215,6 +215,51 @@ static void test_what_is_not_finite_spoils_its_block(void **state)
         }
 }
 
+/* A kernel that multiplies with 1 / (amax / 127), and rounds halves away from zero, as ggml's plain C does: where its code is another one,
+ * the code is in doubt. */
+static void test_codes_in_doubt(void **state)
+{
+    static float x[64 * 256];
+    static double by[64 * 256];
+    int64_t n = 0, other = 0;
+    uint32_t seed = 1;
+    uint16_t d, s;
+    int8_t q[32];
+
+    (void)state;
+    for (int turn = 0; turn < 100; turn++) {
+        for (int i = 0; i < 64 * 256; i++) {
+            seed = seed * 1664525 + 1013904223;
+            x[i] = ((float)(seed >> 8) / 0x1p23f - 1) * 3.7f;
+        }
+        n += td_ggml_row_doubts(TD_ACT_Q8_1, x, 64 * 256, by);
+        for (int b = 0; b < 64 * 256; b += 32) {
+            float amax = 0;
+
+            for (int i = b; i < b + 32; i++)
+                amax = fabsf(x[i]) > amax ? fabsf(x[i]) : amax;
+            td_ggml_quant_32(x + b, &d, &s, q);
+            for (int i = b; i < b + 32; i++) {
+                const int code = (int)roundf(x[i] * (1 / (amax / 127)));
+
+                assert_true(by[i] == 0 || fabs(by[i] - (double)amax / 127) < 1e-6);
+                assert_true(code == q[i - b] || by[i] > 0);
+                other += code != q[i - b];
+            }
+        }
+    }
+    assert_true(other > 0 && n >= other);
+    assert_true(n < 100 * 64 * 256 / 10000);
+    memset(x, 0, sizeof x);
+    x[3] = 127, x[9] = -40.5f, x[10] = 40.4f; /* half-way, and not */
+    assert_int_equal(td_ggml_row_doubts(TD_ACT_Q8_0, x, 256, by), 1);
+    assert_true(by[9] == 1);
+    assert_int_equal(td_ggml_row_doubts(TD_ACT_Q8_K, x, 256, by), 1);
+    assert_int_equal(td_ggml_row_doubts(TD_ACT_F16, x, 256, by), 0);
+    x[12] = NAN;
+    assert_int_equal(td_ggml_row_doubts(TD_ACT_Q8_0, x, 256, by), 0);
+}
+
 static void test_names(void **state)
 {
     (void)state;
@@ -240,6 +285,7 @@ int main(void)
         cmocka_unit_test(test_halves_are_the_library_s),
         cmocka_unit_test(test_sums),
         cmocka_unit_test(test_what_is_not_finite_spoils_its_block),
+        cmocka_unit_test(test_codes_in_doubt),
         cmocka_unit_test(test_names),
     };
 

@@ -445,6 +445,46 @@ static void real_products_score(void **state)
     op_case_release(&t);
 }
 
+/* An activation half-way between two codes may become either. One that is not may become one only. */
+static void codes_in_doubt_are_both_right(void **state)
+{
+    static const struct { float x, taken; bool right; } turns[] = {{40.5f, 40.51f, true}, {-40.5f, -40.51f, true}, {40.4f, 40.6f, false}};
+    const struct td_provider *cpu = td_provider_find("cpu");
+    struct td_judge_limits lim;
+
+    (void)state;
+    assert_int_equal(td_judge_limits_find("ggml_mul_mat", TD_DT_F32, &lim, NULL), TD_OK);
+    for (size_t i = 0; i < sizeof turns / sizeof *turns; i++)
+        for (int type = 0; type < 2; type++) {
+            struct td_judge_result r;
+            struct op_case t;
+            struct td_op_ref ref;
+            void *opened, *prepared;
+            const void *image;
+            float *a;
+
+            case_mul_mat(&t, type ? TD_DT_Q8_0 : TD_DT_Q4_1, 4, 64, 96, (int64_t[]){1, 1, 1, 1}, 0, true);
+            a = t.op.in[0].data;
+            a[2 * 96 + 32] = 127; /* row 2: the largest of its block, so that a code is the activation itself */
+            a[2 * 96 + 40] = turns[i].x;
+            assert_int_equal(td_op_kind_find("ggml_mul_mat")->reference(&t.op, &ref, NULL), 0);
+            assert_true((ref.slack != NULL) == turns[i].right);
+            for (int64_t e = 0; ref.slack && e < 4 * 64; e++)
+                assert_true(e / 64 == 2 || ref.slack[e] == 0);
+            a[2 * 96 + 40] = turns[i].taken;
+            assert_int_equal(cpu->open(NULL, &opened, NULL), 0);
+            assert_int_equal(cpu->prepare(opened, &t.op, &prepared, NULL), 0);
+            assert_int_equal(cpu->run(opened, prepared, NULL), 0);
+            cpu->release(opened, prepared);
+            cpu->close(opened);
+            image = t.op.out.data;
+            assert_int_equal(td_judge_output(&ref, &t.op.out, &image, 1, &lim, &r, NULL), 0);
+            assert_true(turns[i].right ? r.score < 0.3 * lim.floor && r.worst_row.rms < 0.3 : r.score > 100 * lim.floor);
+            td_op_ref_release(&ref);
+            op_case_release(&t);
+        }
+}
+
 /* Each element holds the pattern, whatever the size; bytes that are no element hold another; nothing behind is touched. */
 static void poison_fills(void **state)
 {
@@ -506,7 +546,7 @@ int main(void)
         cmocka_unit_test(underflow_is_no_error), cmocka_unit_test(repeats_show_spread), cmocka_unit_test(strides_are_followed),
         cmocka_unit_test(wrong_shape_is_refused), cmocka_unit_test(unjudged_rows_do_not_count), cmocka_unit_test(json_names_infinity), cmocka_unit_test(real_op_scores),
         cmocka_unit_test(joined_references_are_the_same), cmocka_unit_test(routed_products_are_not_joined), cmocka_unit_test(joined_products_of_blocks_are_the_same),
-        cmocka_unit_test(real_products_score), cmocka_unit_test(poison_fills), cmocka_unit_test(poison_tells),
+        cmocka_unit_test(real_products_score), cmocka_unit_test(codes_in_doubt_are_both_right), cmocka_unit_test(poison_fills), cmocka_unit_test(poison_tells),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
