@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "replayer/handover.h"
 
-#include "replayer/beside.h"
+#include "common/beside.h"
 
 void td_handover_init(struct td_handover *h)
 {

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/beside.h"
 #include "common/clock.h"
 #include "common/memory.h"
-#include "replayer/beside.h"
 #include "replayer/handover.h"
 #include "replayer/op_batch_read.h"
 #include "replayer/op_batch_write.h"

@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "replayer/beside.h"
+#include "common/beside.h"
 #include "replayer/handover.h"
 
 static int things[1000];

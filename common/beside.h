@@ -1,7 +1,7 @@
 /* beside.h - have a function run in a thread of its own, and wait for it.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_REPLAYER_BESIDE_H
-#define TD_REPLAYER_BESIDE_H
+#ifndef TD_COMMON_BESIDE_H
+#define TD_COMMON_BESIDE_H
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "replayer/beside.h"
+#include "common/beside.h"
 
 struct work { pthread_t main, by; atomic_int told; int result; };
 

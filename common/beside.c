@@ -1,6 +1,6 @@
 /* beside.c - have a function run in a thread of its own, and wait for it.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "replayer/beside.h"
+#include "common/beside.h"
 
 #include <string.h>
 #include <time.h>
