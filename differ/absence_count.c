@@ -103,11 +103,11 @@ void td_count_ops_sampled(const struct td_comparison *c, const struct td_side *s
 
 /* Damage that no replayed op met (in ops left out by --max-ops, --only or a shard, in the index): the
  * checksum of the whole pack finds it. */
-static void count_pack(const struct td_side *side, struct td_absence_count *out)
+static void count_pack(const struct td_comparison *c, const struct td_side *side, struct td_absence_count *out)
 {
-    struct td_error err = {0};
+    struct td_error err = c->pack.why;
 
-    if (td_fixture_check(side->fx, 1u << TD_FILE_PACK, &err) == TD_OK)
+    if (c->pack.fx == side->fx ? !err.code : td_fixture_check(side->fx, 1u << TD_FILE_PACK, &err) == TD_OK)
         return;
     out->planned = 1;
     out->seen = 0;
@@ -141,7 +141,7 @@ void td_count_blobs(const struct td_comparison *c, const struct td_side *side,
                  (long long)damaged, (long long)out->planned, (long long)first->op,
                  first->reason ? first->reason : "?", td_fixture_dir(side->fx));
     else if (c->lane[TD_LANE_OPS].asked && c->ops.n)
-        count_pack(side, out);
+        count_pack(c, side, out);
 }
 
 void td_count_op_lines(const struct td_comparison *c, const struct td_side *side,

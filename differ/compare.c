@@ -8,6 +8,7 @@
 #include "differ/end_marks.h"
 #include "differ/lanes.h"
 #include "differ/tops.h"
+#include "format/fixture_check.h"
 
 static int check_sides(const struct td_comparison *c, struct td_error *err)
 {
@@ -50,16 +51,56 @@ static int check_prompts(const struct td_comparison *c, struct td_error *err)
                    other->prompt_id);
 }
 
+static void check_pack(void *arg)
+{
+    struct td_baseline_pack *p = arg;
+
+    td_fixture_check(p->fx, 1u << TD_FILE_PACK, &p->why);
+}
+
+/* Begin where the ops may be judged: then the pack's checksum is asked for, unless a replayed op met damage in it. */
+static void begin_pack(struct td_comparison *c)
+{
+    struct td_file_fact ops;
+    bool asked = c->lane[TD_LANE_OPS].asked, any = false;
+    int i;
+
+    for (i = 0; i < TD_N_LANES; i++)
+        any |= c->lane[i].asked;
+    if ((any && !asked) || td_manifest_get_file(td_fixture_manifest(c->side[1].fx), td_file_names[TD_FILE_OPS], &ops) || !ops.records)
+        return;
+    c->pack.fx = c->side[0].fx;
+    td_beside_start(&c->pack.thread, check_pack, &c->pack);
+}
+
+/* The baseline's ops, which are read beside the candidate's. */
+struct base_load { struct td_comparison *c; size_t bad; int rc; struct td_error err; };
+
+static void load_base(void *arg)
+{
+    struct base_load *b = arg;
+
+    b->rc = td_judged_ops_load(&b->c->base_ops, b->c->side[0].fx, &b->bad, &b->err);
+}
+
 static int load_ops(struct td_comparison *c, struct td_error *err)
 {
+    struct base_load base = {.c = c};
+    struct td_error why = {0};
+    struct td_beside thread;
     size_t i;
-    int rc = td_judged_ops_load(&c->base_ops, c->side[0].fx, &c->bad_frames, err);
+    int rc = TD_OK;
 
+    td_beside_start(&thread, load_base, &base);
     for (i = 1; i < c->n_sides && !rc; i++)
         if (c->side[i].role == TD_NEW)
-            rc = td_judged_ops_load(&c->ops, c->side[i].fx, &c->bad_frames, err);
+            rc = td_judged_ops_load(&c->ops, c->side[i].fx, &c->bad_frames, &why);
+    td_beside_wait(&thread, NULL, NULL);
+    c->bad_frames += base.bad;
+    if (base.rc)
+        return td_fail(err, base.rc, "%s", base.err.msg);
     if (rc)
-        return rc;
+        return td_fail(err, rc, "%s", why.msg);
     td_judged_ops_join(&c->ops, &c->base_ops);
     td_coverage_read(c->side[0].fx, &c->coverage);
     return td_judged_ops_check_origins(&c->ops, err);
@@ -102,8 +143,10 @@ static void ask_where_evidence_is(struct td_comparison *c)
 
 static int judge_lanes(struct td_comparison *c, struct td_error *err)
 {
-    int i, rc = td_absences_measure(c, &c->absent, err);
+    int i, rc;
 
+    td_beside_wait(&c->pack.thread, NULL, NULL);
+    rc = td_absences_measure(c, &c->absent, err);
     for (i = 0; i < TD_N_LANES; i++)
         if (c->lane[i].asked) {
             td_lane_types[i]->judge(c, &c->lane[i]);
@@ -120,6 +163,8 @@ int td_compare(struct td_comparison *c, struct td_error *err)
 
     if (!rc)
         td_end_marks_judge(c->side, c->n_sides);
+    if (!rc)
+        begin_pack(c);
     if (!rc)
         rc = td_align_exchanges(c->side, c->n_sides, &c->groups, err);
     if (!rc)
@@ -142,6 +187,7 @@ void td_comparison_release(struct td_comparison *c)
 {
     size_t i;
 
+    td_beside_wait(&c->pack.thread, NULL, NULL);
     for (i = 0; i < TD_N_LANES; i++) {
         if (c->lane[i].measured && td_lane_types[i]->release)
             td_lane_types[i]->release(c->lane[i].measured);

@@ -3,6 +3,7 @@
 #ifndef TD_DIFFER_COMPARISON_H
 #define TD_DIFFER_COMPARISON_H
 
+#include "common/beside.h"
 #include "differ/absent.h"
 #include "differ/align.h"
 #include "differ/lane.h"
@@ -10,6 +11,13 @@
 #include "differ/policy.h"
 #include "format/coverage.h"
 #include "metrics/figures_json.h"
+
+/* The checksum of the baseline's whole pack, gigabytes, made beside all else (td_baseline_pack_begin). */
+struct td_baseline_pack {
+    const struct td_fixture *fx;            /* NULL: it is not made */
+    struct td_beside thread;
+    struct td_error why;                    /* once it is waited for: what is wrong; code 0: nothing */
+};
 
 struct td_comparison {
     /* given */
@@ -23,6 +31,7 @@ struct td_comparison {
     struct td_groups groups;                /* answers to each prompt, side by side */
     struct td_judged_ops base_ops, ops;         /* of the baseline; of the candidates, joined with
                                                them */
+    struct td_baseline_pack pack;
     size_t bad_frames;                      /* of all fixtures: corrupt, and skipped */
     struct td_coverage coverage;            /* how much of its server's work the baseline
                                                recorded */
