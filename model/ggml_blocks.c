@@ -155,19 +155,21 @@ static void split_q5_k(const uint8_t *b, double *out, double *min) /* d, dmin, s
 }
 
 /* Half h of 128 elements: 64 bytes of low nibbles, 32 bytes of upper two bits; 32 elements of quarter c. */
+/* Codes are stored + 32. ggml's SIMD kernels multiply with them as they lie, and take 32 times the sum of 16 activations off in other
+ * lanes of a vector, so that what is rounded to float32 is as large as with a minimum of -32. */
 static void split_q6_k(const uint8_t *b, double *out, double *min) /* ql[128], qh[64], scales[16], d */
 {
     const double d = half_at(b + 208);
 
-    (void)min;
     for (int part = 0; part < 8; part++) {
         const int h = part / 4, c = part % 4;
         const uint8_t *ql = b + h * 64 + c % 2 * 32, *qh = b + 128 + h * 32;
 
         for (int l = 0; l < 32; l++)
-            out[part * 32 + l] = d * (int8_t)b[192 + part * 2 + l / 16] *
-                                 (((ql[l] >> (c / 2 * 4) & 15) | (qh[l] >> (c * 2) & 3) << 4) - 32);
+            out[part * 32 + l] = d * (int8_t)b[192 + part * 2 + l / 16] * ((ql[l] >> (c / 2 * 4) & 15) | (qh[l] >> (c * 2) & 3) << 4);
     }
+    for (int g = 0; g < 16; g++)
+        min[g] = -32 * d * (int8_t)b[192 + g];
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -180,7 +182,7 @@ static const struct { split_fn *split; int min_step; enum td_ggml_act act;
     [TD_DT_Q5_1] = {split_q5_1, 32, TD_ACT_Q8_1}, [TD_DT_Q8_0] = {split_q8_0, 0, TD_ACT_Q8_0},
     [TD_DT_Q2_K] = {split_q2_k, 16, TD_ACT_Q8_K}, [TD_DT_Q3_K] = {split_q3_k, 0, TD_ACT_Q8_K},
     [TD_DT_Q4_K] = {split_q4_k, 32, TD_ACT_Q8_K}, [TD_DT_Q5_K] = {split_q5_k, 32, TD_ACT_Q8_K},
-    [TD_DT_Q6_K] = {split_q6_k, 0, TD_ACT_Q8_K},
+    [TD_DT_Q6_K] = {split_q6_k, 16, TD_ACT_Q8_K},
 };
 
 static bool is_float(enum td_dtype dt)

@@ -14,7 +14,8 @@
 
 /* Can a row of W have this dtype: F32, F16, BF16 or a block format? */
 bool td_ggml_is_weight(enum td_dtype dt);
-/* Elements that share a minimum, a number that is added to them: 32 (Q4_1 Q5_1 Q4_K Q5_K), 16 (Q2_K), 0: the format has none. */
+/* Elements that share a minimum, a number that is added to them: 32 (Q4_1 Q5_1 Q4_K Q5_K), 16 (Q2_K; Q6_K: -32 times its
+ * scale), 0: the format has none. */
 int td_ggml_min_step(enum td_dtype dt);
 
 /* A row of k weights, k a multiple of td_dtype_block(dt), as the kernels take it apart:

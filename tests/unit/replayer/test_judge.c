@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/f16.h"
 #include "common/json.h"
 #include "replayer/judge.h"
 #include "replayer/judge_place.h"
@@ -445,6 +446,41 @@ static void real_products_score(void **state)
     op_case_release(&t);
 }
 
+/* ggml's kernels of Q6_K multiply with codes that are 32 too large, and take that off again. Where a huge activation meets a weight of 0,
+ * as it does in the first row of real models, what is rounded in between is far above the sum of |A||W|. */
+static void codes_with_an_offset_round_more(void **state)
+{
+    struct td_judge_limits lim;
+    struct td_judge_result r;
+    struct op_case t;
+    struct td_op_ref ref;
+    const void *image;
+    float *c;
+
+    (void)state;
+    assert_int_equal(td_judge_limits_find("ggml_mul_mat", TD_DT_F32, &lim, NULL), TD_OK);
+    case_mul_mat(&t, TD_DT_Q6_K, 1, 64, 1536, (int64_t[]){1, 1, 1, 1}, 0, true);
+    ((float *)t.op.in[0].data)[5] = 1e6f;
+    for (int n = 0; n < 64; n++) {
+        uint8_t *b = (uint8_t *)t.op.in[1].data + n * 6 * 210;
+
+        b[5] &= 0xf0;                          /* the code of weight 5: 32, a weight of 0 */
+        b[128 + 5] = (uint8_t)((b[128 + 5] & ~3) | 2);
+        b[192] = 20;                           /* and the scale of the first 16 */
+    }
+    assert_int_equal(td_op_kind_find("ggml_mul_mat")->reference(&t.op, &ref, NULL), 0);
+    image = c = t.op.out.data;
+    for (int n = 0; n < 64; n++) {
+        const float off = 32 * 20 * td_f16_to_f32(*(const uint16_t *)(const void *)((uint8_t *)t.op.in[1].data + n * 6 * 210 + 208)) * 1e6f;
+
+        c[n] = (float)(ref.r1[n] + (double)off) - off;
+    }
+    assert_int_equal(td_judge_output(&ref, &t.op.out, &image, 1, &lim, &r, NULL), 0);
+    assert_true(r.score < 0.1 && r.max_abs > 0);
+    td_op_ref_release(&ref);
+    op_case_release(&t);
+}
+
 /* An activation half-way between two codes may become either. One that is not may become one only. */
 static void codes_in_doubt_are_both_right(void **state)
 {
@@ -546,7 +582,8 @@ int main(void)
         cmocka_unit_test(underflow_is_no_error), cmocka_unit_test(repeats_show_spread), cmocka_unit_test(strides_are_followed),
         cmocka_unit_test(wrong_shape_is_refused), cmocka_unit_test(unjudged_rows_do_not_count), cmocka_unit_test(json_names_infinity), cmocka_unit_test(real_op_scores),
         cmocka_unit_test(joined_references_are_the_same), cmocka_unit_test(routed_products_are_not_joined), cmocka_unit_test(joined_products_of_blocks_are_the_same),
-        cmocka_unit_test(real_products_score), cmocka_unit_test(codes_in_doubt_are_both_right), cmocka_unit_test(poison_fills), cmocka_unit_test(poison_tells),
+        cmocka_unit_test(real_products_score), cmocka_unit_test(codes_in_doubt_are_both_right), cmocka_unit_test(codes_with_an_offset_round_more),
+        cmocka_unit_test(poison_fills), cmocka_unit_test(poison_tells),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
