@@ -69,6 +69,8 @@ typedef bool td_ggml_callback(struct td_ggml_tensor *t, bool ask, void *data);
 typedef int td_ggml_compute(struct td_ggml_sched *, struct td_ggml_graph *);
 typedef void td_ggml_set_callback(struct td_ggml_sched *, td_ggml_callback *, void *data);
 typedef void td_ggml_free_sched(struct td_ggml_sched *);
+typedef void td_ggml_log(int32_t level, const char *text, void *data); /* ggml_log_callback */
+#define TD_GGML_LOG_WARN 3             /* GGML_LOG_LEVEL_WARN; 4: an error; 5: the last text goes on */
 /* ggml_backend_dev_get_extra_bufts_t: the buffer types in which a device repacks weights, up to a NULL */
 typedef struct td_ggml_buffer_type **td_ggml_extra_types(struct td_ggml_backend *device);
 
@@ -108,6 +110,7 @@ typedef struct td_ggml_buffer_type **td_ggml_extra_types(struct td_ggml_backend 
     X(const struct td_ggml_traits_cpu *, get_type_traits_cpu, (int32_t)) \
     X(const char *, version, (void)) \
     X(const char *, commit, (void)) \
+    X(void, log_set, (td_ggml_log *, void *)) \
     X(struct td_ggml_backend *, backend_cpu_reg, (void)) \
     X(struct td_ggml_backend *, backend_reg_dev_get, (struct td_ggml_backend *, size_t)) \
     X(void *, backend_reg_get_proc_address, (struct td_ggml_backend *, const char *)) \

@@ -315,6 +315,18 @@ static void set_environment(void)
     setenv("GGML_NO_BACKTRACE", "1", 1);
 }
 
+/* What ggml says of its progress, such as each weight that it repacks, is no warning of the build. */
+static void log_warnings(int32_t level, const char *text, void *data)
+{
+    static bool said; /* whether the text was, that now goes on; one thread */
+
+    (void)data;
+    if (level <= TD_GGML_LOG_WARN + 1)
+        said = level >= TD_GGML_LOG_WARN;
+    if (said)
+        fputs(text, stderr);
+}
+
 int td_ggml_open(const char *path, struct td_ggml_build *b, struct td_error *err)
 {
     struct td_error none = {0};
@@ -330,6 +342,8 @@ int td_ggml_open(const char *path, struct td_ggml_build *b, struct td_error *err
     if (!rc)
         rc = find_functions(b, path, err);
     if (!rc) {
+        if (b->log_set)
+            b->log_set(log_warnings, NULL);
         if (b->cpu_init)
             b->cpu_init();
         rc = check_abi(b, err);
