@@ -44,11 +44,27 @@ static void move_rows(const struct move *m, int64_t k, const uint32_t *qweight, 
     int64_t i;
 
     memset(out, 0, (size_t)(k / m->pack * m->n) * sizeof *out);
-    for (i = 0; i < k; i++) {
-        int64_t other = perm ? perm[i] : i;
+    for (i = 0; i < k; i++)
+        move_row(m, qweight, sort ? perm[i] : i, out, sort ? i : perm[i]);
+}
 
-        move_row(m, qweight, sort ? other : i, out, sort ? i : other);
+/* The second and the third quarter of each word's halves (bits 4), or of the word (bits 8), trade places. */
+static uint32_t trade(uint32_t v, uint32_t bits)
+{
+    const uint32_t t = (v ^ (v >> bits)) & (bits == 4 ? 0x00F000F0 : 0x0000FF00);
+
+    return v ^ t ^ (t << bits);
+}
+
+/* Without an order each row stays in its word: of 4 bits, the even ones go to its lower half and the odd ones to its upper. */
+static void move_words(int bits, size_t words, const uint32_t *from, bool sort, uint32_t *out)
+{
+    if (bits == 8) {
+        memcpy(out, from, words * sizeof *out);
+        return;
     }
+    for (size_t i = 0; i < words; i++)
+        out[i] = sort ? trade(trade(from[i], 4), 8) : trade(trade(from[i], 8), 4);
 }
 
 int td_exllama_shuffle(int bits, int64_t k, int64_t n, const uint32_t *qweight, const int32_t *perm,
@@ -59,6 +75,10 @@ int td_exllama_shuffle(int bits, int64_t k, int64_t n, const uint32_t *qweight, 
 
     if (rc)
         return rc;
+    if (!perm) {
+        move_words(bits, (size_t)(k / (32 / bits) * n), qweight, true, out);
+        return TD_OK;
+    }
     if (bits == 4)
         m.pack = 8, m.from_bit = checkpoint_4bit, m.to_bit = exllama_4bit;
     move_rows(&m, k, qweight, perm, true, out);
@@ -73,6 +93,10 @@ int td_exllama_unshuffle(int bits, int64_t k, int64_t n, const uint32_t *qweight
 
     if (rc)
         return rc;
+    if (!perm) {
+        move_words(bits, (size_t)(k / (32 / bits) * n), qweight, false, out);
+        return TD_OK;
+    }
     if (bits == 4)
         m.pack = 8, m.from_bit = exllama_4bit, m.to_bit = checkpoint_4bit;
     move_rows(&m, k, qweight, perm, false, out);

@@ -79,6 +79,11 @@ static void round_trip(int bits, int64_t k, int64_t n, uint32_t seed)
     assert_true(q && there && back && perm);
     for (i = 0; i < words; i++)
         q[i] = next(&seed);
+    for (i = 0; i < (size_t)k; i++) /* no order is that of the rows */
+        perm[i] = (int32_t)i;
+    assert_int_equal(td_exllama_shuffle(bits, k, n, q, perm, there, NULL), 0);
+    assert_int_equal(td_exllama_shuffle(bits, k, n, q, NULL, back, NULL), 0);
+    assert_memory_equal(there, back, words * 4);
     shuffle_rows(perm, k, &seed);
     assert_int_equal(td_exllama_shuffle(bits, k, n, q, perm, there, NULL), 0);
     assert_int_equal(td_exllama_unshuffle(bits, k, n, there, perm, back, NULL), 0);
