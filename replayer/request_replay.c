@@ -99,6 +99,7 @@ static int send_warmup(const struct td_plan *plan, const struct td_send_options 
     it.concurrency = 1;
     it.at_ns = -1;
     it.group = it.loop = it.connection = 0;
+    it.before = 0;
     opt.first_stream = 0;
     opt.progress = NULL;
     rc = td_plan_add(&one, &it, err);

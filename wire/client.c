@@ -424,6 +424,15 @@ int td_client_in_flight(const struct td_client *c)
     return c->n_live;
 }
 
+bool td_client_has(const struct td_client *c, uint32_t stream)
+{
+    const struct transfer *t = c->live;
+
+    while (t && t->stream != stream)
+        t = t->next;
+    return t != NULL;
+}
+
 /* ---- the ends of transfers ------------------------------------------------------------------------------------------ */
 
 static void finish_transfer(struct transfer *t, const char *kind, const char *error)

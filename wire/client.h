@@ -66,6 +66,8 @@ struct td_client_request {
 /* Put one request in flight; its bytes start to move in the next run(). */
 int td_client_start(struct td_client *c, const struct td_client_request *req, struct td_error *err);
 int td_client_in_flight(const struct td_client *c);
+/* Is this request in flight? */
+bool td_client_has(const struct td_client *c, uint32_t stream);
 
 /* Move bytes until `until_ns` (monotonic; INT64_MAX: no limit) or until nothing is in flight, whichever comes first.
  * TD_OK, TD_EINTR (stop was set; requests stay in flight), TD_EIO. Returns at once when nothing is in flight. */

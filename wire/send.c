@@ -246,6 +246,12 @@ static bool loop_is_lost(const struct sender *s, const struct td_plan_item *firs
     return first->loop && (s->stats->server_gone || s->unheard >= 2 * (int64_t)first->concurrency);
 }
 
+/* Is the request before it on its connection still in flight? A client waits for its answer. */
+static bool waits_for_answer(const struct sender *s, const struct td_plan_item *it)
+{
+    return it->loop && it->before && td_client_has(s->client, s->opt->first_stream + (uint32_t)it->before - 1);
+}
+
 /* Wait for the time of an item, and for room in its loop, or in the client: a request that is held back there is sent late, and
  * says so. */
 static int wait_for_turn(struct sender *s, const struct td_plan_item *it)
@@ -256,8 +262,10 @@ static int wait_for_turn(struct sender *s, const struct td_plan_item *it)
     if (it->at_ns >= 0)
         run_until(s, s->start_ns + it->at_ns);
     s->held = !it->loop && td_client_in_flight(s->client) >= most;
-    while (!rc && td_client_in_flight(s->client) >= most) {
-        rc = td_client_run_down(s->client, (int)most - 1, td_clock_mono_ns() + SHOW_EVERY_NS, s->err);
+    while (!rc && (td_client_in_flight(s->client) >= most || waits_for_answer(s, it))) {
+        const int flying = td_client_in_flight(s->client);
+
+        rc = td_client_run_down(s->client, flying > most ? (int)most - 1 : flying - 1, td_clock_mono_ns() + SHOW_EVERY_NS, s->err);
         show_progress(s);
     }
     return rc;

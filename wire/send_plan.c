@@ -94,7 +94,7 @@ static int by_stream(const void *a, const void *b)
 }
 
 /* The group that is being put together. t_end: when its last exchange ended so far; loop: number of the loop that it
- * is of, or was the last one of; most: of what was due, in flight at once */
+ * is of, or was the last one of; most: of what was due, or others sent, in flight at once */
 struct group_of { int64_t recorded, t_end, number, loop; int32_t most, size; const struct td_exchange *first, *last; };
 
 static bool was_due(const struct td_exchange *x)
@@ -102,19 +102,26 @@ static bool was_due(const struct td_exchange *x)
     return td_json_get_i64(x->extra, "due_ns", 0) > 0;
 }
 
-#define DUE_LOOP INT64_MAX /* what was due at a time, and goes as soon as possible */
+/* Did others send it (a passive recording)? Then it has a connection, and no group. */
+static bool is_others(const struct td_exchange *x)
+{
+    return td_json_get_i64(x->extra, "group", -1) < 0 && td_json_get_i64(x->extra, "connection", 0) > 0;
+}
 
-/* The loop that it is sent in; 0: none. As soon as possible does not mean all at once: what was due at a time had others in
- * flight beside it, and that many are the bound then. */
+#define DUE_LOOP INT64_MAX /* what was due at a time, or sent by others, and goes as soon as possible */
+
+/* The loop that it is sent in; 0: none. As soon as possible does not mean all at once: what was due at a time, or sent by
+ * others, had others in flight beside it, and that many are the bound then. */
 static int64_t loop_of(const struct td_exchange *x, double speed)
 {
-    return speed == 0 && was_due(x) ? DUE_LOOP : td_json_get_i64(x->extra, "loop", 0);
+    return (speed == 0 && was_due(x)) || (speed <= 0 && is_others(x)) ? DUE_LOOP : td_json_get_i64(x->extra, "loop", 0);
 }
 
 /* Of repeats that start over, those of a loop that held all of them are one loop, too. */
 static bool same_loop(const struct td_exchange *a, const struct td_exchange *b, double speed)
 {
-    return a && loop_of(a, speed) > 0 && loop_of(a, speed) == loop_of(b, speed) && a->concurrency == b->concurrency && a->phase == b->phase;
+    return a && loop_of(a, speed) > 0 && loop_of(a, speed) == loop_of(b, speed) && a->phase == b->phase &&
+           (a->concurrency == b->concurrency || is_others(a)); /* of others it says how many were in flight then */
 }
 
 /* Has this a time of its own to be sent at, whatever became of the requests before? What was due has one at any speed but
@@ -161,7 +168,7 @@ static int by_time(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* How many of these, which were due at a time, were in flight at once; 1 at least.
+/* How many of these that were due at a time, or sent by others, were in flight at once; 1 at least.
  *   ends : room for 2 n numbers */
 static int32_t most_in_flight(const struct td_exchange *const *xs, size_t n, int64_t *ends)
 {
@@ -170,7 +177,7 @@ static int32_t most_in_flight(const struct td_exchange *const *xs, size_t n, int
     int32_t most = 1;
 
     for (i = 0; i < n; i++)
-        if (was_due(xs[i]) && xs[i]->t_sent_ns > 0 && xs[i]->t_end_ns > xs[i]->t_sent_ns) {
+        if ((was_due(xs[i]) || is_others(xs[i])) && xs[i]->t_sent_ns > 0 && xs[i]->t_end_ns > xs[i]->t_sent_ns) {
             starts[m] = xs[i]->t_sent_ns;
             ends[m++] = xs[i]->t_end_ns;
         }
@@ -231,8 +238,8 @@ static int by_connection(const void *a, const void *b)
     return x->connection != y->connection ? (x->connection < y->connection ? -1 : 1) : (x > y) - (x < y);
 }
 
-/* Behind the last request of a connection it is closed. */
-static int find_last_of_connections(struct td_plan *p, struct td_error *err)
+/* Behind the last request of a connection it is closed, and each of the others is before another one. */
+static int link_connections(struct td_plan *p, struct td_error *err)
 {
     struct td_plan_item **at = malloc((p->n + 1) * sizeof(struct td_plan_item *));
     size_t i;
@@ -242,8 +249,10 @@ static int find_last_of_connections(struct td_plan *p, struct td_error *err)
     for (i = 0; i < p->n; i++)
         at[i] = &p->items[i];
     qsort(at, p->n, sizeof(struct td_plan_item *), by_connection);
-    for (i = 0; i < p->n; i++)
+    for (i = 0; i < p->n; i++) {
         at[i]->last_of_connection = at[i]->connection > 0 && (i + 1 == p->n || at[i + 1]->connection != at[i]->connection);
+        at[i]->before = i && at[i]->connection > 0 && at[i - 1]->connection == at[i]->connection ? (size_t)(at[i - 1] - p->items) + 1 : 0;
+    }
     free(at);
     return TD_OK;
 }
@@ -284,7 +293,7 @@ int td_plan_from_exchanges(const struct td_exchange *xs, size_t n, unsigned phas
     }
     free(order);
     if (!rc)
-        rc = find_last_of_connections(p, err);
+        rc = link_connections(p, err);
     return rc;
 }
 

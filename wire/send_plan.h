@@ -21,6 +21,7 @@ struct td_plan_item {
     int64_t loop;             /* > 0: number of its closed loop; 0: none */
     int64_t connection;       /* > 0: the recorded connection that it used; 0: not told */
     bool last_of_connection;  /* no later one of the plan uses it */
+    size_t before;            /* 1 + place in the plan of the one before on that connection, which ends first in a loop; 0: none */
     int64_t at_ns;            /* after the plan's start; -1: once the group before is done */
 };
 struct td_plan { struct td_plan_item *items; size_t n, cap; };
@@ -36,10 +37,12 @@ int64_t td_plan_next_group(const struct td_plan *p);   /* largest group + 1 */
 int64_t td_plan_next_loop(const struct td_plan *p);    /* largest loop + 1 */
 /* Append the requests of a recording, in the order in which they were sent. Groups are the recorded
  * ones; without these, exchanges whose times overlapped and that asked for the same concurrency. Loops are the
- * recorded ones, where nothing has a time; repeats that start over go on with a loop that held all of them.
+ * recorded ones, where nothing has a time; repeats that start over go on with a loop that held all of them. What others
+ * sent (a passive recording) is one loop then.
  *   xs      : [n], any order, borrowed; bodies are written from `request`
  *   phases  : bit mask of 1 << enum td_phase
- *   speed   : 0 as soon as possible, but of what was due at a time no more in flight than recorded (one loop); 1 at the recorded times, N times faster; TD_PLAN_AS_SENT: at the intended times what
+ *   speed   : 0 as soon as possible, but of what was due at a time, or sent by others, no more in flight than
+ *             recorded (one loop); 1 at the recorded times, N times faster; TD_PLAN_AS_SENT: at the intended times what
  *             had one, the rest as soon as possible
  *   skipped : exchanges without a JSON request */
 int td_plan_from_exchanges(const struct td_exchange *xs, size_t n, unsigned phases, double speed, struct td_plan *p,

@@ -191,6 +191,41 @@ static void a_recording_becomes_a_plan(void **state)
     cJSON_Delete(r);
 }
 
+/* Recorded from the wire: so many are in flight again as were at most, though each exchange says another number. */
+static void what_others_sent_is_one_loop(void **state)
+{
+    static const struct { int64_t from, to; } AT[] = {{1000, 3000}, {1500, 3500}, {2000, 4000}, {3600, 5000}, {9000, 9500}};
+    static const double SPEEDS[] = {TD_PLAN_AS_SENT, 0};
+    cJSON *r = cJSON_Parse("{\"prompt\":\"x\"}"), *extra = cJSON_Parse("{\"connection\":7}");
+    struct td_exchange xs[5];
+    struct td_plan plan = TD_PLAN_INIT;
+    struct td_error err = {0};
+    size_t skipped, i, k;
+
+    (void)state;
+    for (i = 0; i < 5; i++) {
+        xs[i] = recorded((uint32_t)i, AT[i].from, AT[i].to, i < 3 ? (int32_t)i + 1 : 1, r);
+        xs[i].repeat = (int32_t)i % 2;
+        xs[i].extra = extra;
+    }
+    for (k = 0; k < 2; k++) {
+        assert_int_equal(td_plan_from_exchanges(xs, 5, 1u << TD_PHASE_TIMED, SPEEDS[k], &plan, &skipped, &err), TD_OK);
+        assert_int_equal(plan.n, 5);
+        for (i = 0; i < 5; i++) {
+            assert_int_equal(plan.items[i].loop, 1);
+            assert_int_equal(plan.items[i].concurrency, 3);
+            assert_int_equal(plan.items[i].at_ns, -1);
+        }
+        td_plan_release(&plan);
+    }
+    assert_int_equal(td_plan_from_exchanges(xs, 5, 1u << TD_PHASE_TIMED, 1, &plan, &skipped, &err), TD_OK);
+    assert_int_equal(plan.items[4].loop, 0);
+    assert_int_equal(plan.items[4].at_ns, 8000);
+    td_plan_release(&plan);
+    cJSON_Delete(extra);
+    cJSON_Delete(r);
+}
+
 /* Recorded in two loops of two requests each, in groups of one and two: planned again as loops; at the recorded times a loop is
  * one group, in which nothing waits; a recording of an older version has groups alone. */
 static void recorded_loops_are_planned_again(void **state)
@@ -433,7 +468,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_are_read), cmocka_unit_test(mistakes_are_named_with_their_line),
         cmocka_unit_test(built_in_suites_hold_their_promises), cmocka_unit_test(plan_groups_by_concurrency),
-        cmocka_unit_test(timed_levels_are_closed_loops), cmocka_unit_test(recorded_loops_are_planned_again),
+        cmocka_unit_test(timed_levels_are_closed_loops), cmocka_unit_test(what_others_sent_is_one_loop), cmocka_unit_test(recorded_loops_are_planned_again),
         cmocka_unit_test(what_was_due_has_a_bound),
         cmocka_unit_test(a_recording_becomes_a_plan), cmocka_unit_test(what_was_due_waits_for_nothing),
         cmocka_unit_test(bodies_spell_sampling_out),
