@@ -22,6 +22,11 @@ bool td_exchange_unseen(const struct td_exchange *x)
     return x->error_kind && !strcmp(x->error_kind, TD_ERROR_UNSEEN);
 }
 
+bool td_exchange_by_others(const struct td_exchange *x)
+{
+    return td_json_get_i64(x->extra, "group", -1) < 0 && td_json_get_i64(x->extra, "connection", 0) > 0;
+}
+
 void td_exchange_release(struct td_exchange *x)
 {
     int32_t i;

@@ -100,6 +100,9 @@ struct td_exchange {
     cJSON *extra;                 /* members of the JSON line that no field above holds; NULL: none */
 };
 bool td_exchange_unseen(const struct td_exchange *x);       /* TD_ERROR_UNSEEN? */
+/* Did others send it (a passive recording)? It has a connection then, and no group; its concurrency is how many were in
+ * flight when it came. */
+bool td_exchange_by_others(const struct td_exchange *x);
 void td_exchange_release(struct td_exchange *x);      /* frees what the fields hold */
 /* The alternatives of token i: [top_k], borrowed. NULL: there are none, or they were left out. */
 const struct td_alt *td_exchange_top_row(const struct td_exchange *x, int32_t i);

@@ -8,7 +8,8 @@
 
 static bool in_part(const struct td_measured *x, const struct td_part *part)
 {
-    return !part || (x->concurrency == part->concurrency && !strcmp(x->category, part->category));
+    return !part || (x->concurrency >= part->concurrency && x->concurrency <= part->up_to && x->by_others == part->by_others &&
+                     !strcmp(x->category, part->category));
 }
 
 /* ---- terms ----------------------------------------------------------------------------------- */
@@ -104,7 +105,7 @@ int td_figures_of(const struct td_measured_set *m, const struct td_part *part, c
             add_exchange(out, &m->x[i], m->dialect, g);
             widen(&l, m->dialect, &m->x[i]);
         }
-    out->duration_s = l.from && l.to > l.from ? td_seconds_between(l.from, l.to) : NAN;
+    out->duration_s = l.from && l.to > l.from && !(part && part->by_others) ? td_seconds_between(l.from, l.to) : NAN;
     out->requests_per_s = per_s(out->exchanges - out->failed, out->duration_s);
     out->output_per_s = per_s(out->output_tokens, out->duration_s);
     out->tokens_per_s = per_s(out->input_tokens + out->output_tokens, out->duration_s);
@@ -122,7 +123,20 @@ static int by_name(const void *a, const void *b)
     const struct td_part *x = a, *y = b;
     const int c = strcmp(x->category, y->category);
 
-    return c ? c : (x->concurrency > y->concurrency) - (x->concurrency < y->concurrency);
+    if (c || x->by_others != y->by_others)
+        return c ? c : x->by_others - y->by_others;
+    return (x->concurrency > y->concurrency) - (x->concurrency < y->concurrency);
+}
+
+static struct td_part part_of(const struct td_measured *x)
+{
+    int32_t from = 1;
+
+    if (!x->by_others || x->concurrency < 1)
+        return (struct td_part){x->category, x->concurrency, x->concurrency, x->by_others};
+    while (from <= x->concurrency / 2)
+        from *= 2;
+    return (struct td_part){x->category, from, 2 * (from - 1) + 1, true};
 }
 
 int td_parts_of(const struct td_measured_set *m, struct td_part **out, size_t *n, struct td_error *err)
@@ -133,7 +147,7 @@ int td_parts_of(const struct td_measured_set *m, struct td_part **out, size_t *n
     if (!part)
         return td_fail(err, TD_ENOMEM, "out of memory for the figures");
     for (i = 0; i < m->n; i++)
-        part[i] = (struct td_part){m->x[i].category, m->x[i].concurrency};
+        part[i] = part_of(&m->x[i]);
     qsort(part, m->n, sizeof *part, by_name);
     for (i = 0; i < m->n; i++)
         if (!i || by_name(&part[i], &part[i - 1]))

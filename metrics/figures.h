@@ -7,8 +7,10 @@
 #include "metrics/measured.h"
 #include "metrics/spread.h"
 
-/* A part: exchanges of one category that were sent with one concurrency. */
-struct td_part { const char *category; int32_t concurrency; };
+/* A part: exchanges of one category that were sent with one concurrency. Of what others sent (a passive recording)
+ * concurrency is how many were in flight, which changes with each exchange: such a part holds 1, 2 to 3, 4 to 7, ..., and
+ * says nothing of throughput, for the others' requests ran in the same time. */
+struct td_part { const char *category; int32_t concurrency, up_to; bool by_others; };
 
 struct td_figures {
     int64_t exchanges, failed;

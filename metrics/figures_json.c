@@ -98,6 +98,8 @@ int td_figures_write(const struct td_measured_set *of, const struct td_wanted *w
         td_jw_obj(w, NULL);
         td_jw_cstr(w, "category", part[i].category);
         td_jw_i64(w, "concurrency", part[i].concurrency);
+        if (part[i].by_others)
+            td_jw_i64(w, "concurrency_to", part[i].up_to);
         rc = write_these(of, &part[i], wanted, w, err);
         td_jw_end(w);
     }

@@ -64,6 +64,7 @@ int td_measured_add_exchange(struct td_measured_set *m, const struct td_exchange
         return td_fail(err, rc, "no room for more than %zu exchanges", m->n);
     to = &m->x[m->n++];
     *to = (struct td_measured){.stream = x->stream, .repeat = x->repeat, .concurrency = x->concurrency,
+                               .by_others = td_exchange_by_others(x),
                                .chat = ends_with(x->path, "/chat/completions"),
                                .prompt_tokens = x->usage.prompt_tokens > 0 ? bounded(x->usage.prompt_tokens) : x->n_prompt_ids,
                                .output_tokens = tokens_of(m->dialect, x),

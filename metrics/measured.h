@@ -20,6 +20,7 @@ struct td_measured {
     int32_t repeat, concurrency;
     char *prompt_id, *category; /* owned */
     char *error;                /* owned; NULL: the exchange was complete */
+    bool by_others;             /* td_exchange_by_others() */
     bool chat;                  /* of a path for chats */
     int64_t prompt_tokens;      /* 0: not known */
     int64_t output_tokens;      /* by the server's usage where it tells; tapedeck: those that came */

@@ -102,26 +102,20 @@ static bool was_due(const struct td_exchange *x)
     return td_json_get_i64(x->extra, "due_ns", 0) > 0;
 }
 
-/* Did others send it (a passive recording)? Then it has a connection, and no group. */
-static bool is_others(const struct td_exchange *x)
-{
-    return td_json_get_i64(x->extra, "group", -1) < 0 && td_json_get_i64(x->extra, "connection", 0) > 0;
-}
-
 #define DUE_LOOP INT64_MAX /* what was due at a time, or sent by others, and goes as soon as possible */
 
 /* The loop that it is sent in; 0: none. As soon as possible does not mean all at once: what was due at a time, or sent by
  * others, had others in flight beside it, and that many are the bound then. */
 static int64_t loop_of(const struct td_exchange *x, double speed)
 {
-    return (speed == 0 && was_due(x)) || (speed <= 0 && is_others(x)) ? DUE_LOOP : td_json_get_i64(x->extra, "loop", 0);
+    return (speed == 0 && was_due(x)) || (speed <= 0 && td_exchange_by_others(x)) ? DUE_LOOP : td_json_get_i64(x->extra, "loop", 0);
 }
 
 /* Of repeats that start over, those of a loop that held all of them are one loop, too. */
 static bool same_loop(const struct td_exchange *a, const struct td_exchange *b, double speed)
 {
     return a && loop_of(a, speed) > 0 && loop_of(a, speed) == loop_of(b, speed) && a->phase == b->phase &&
-           (a->concurrency == b->concurrency || is_others(a)); /* of others it says how many were in flight then */
+           (a->concurrency == b->concurrency || td_exchange_by_others(a)); /* of others it says how many were in flight then */
 }
 
 /* Has this a time of its own to be sent at, whatever became of the requests before? What was due has one at any speed but
@@ -177,7 +171,7 @@ static int32_t most_in_flight(const struct td_exchange *const *xs, size_t n, int
     int32_t most = 1;
 
     for (i = 0; i < n; i++)
-        if ((was_due(xs[i]) || is_others(xs[i])) && xs[i]->t_sent_ns > 0 && xs[i]->t_end_ns > xs[i]->t_sent_ns) {
+        if ((was_due(xs[i]) || td_exchange_by_others(xs[i])) && xs[i]->t_sent_ns > 0 && xs[i]->t_end_ns > xs[i]->t_sent_ns) {
             starts[m] = xs[i]->t_sent_ns;
             ends[m++] = xs[i]->t_end_ns;
         }

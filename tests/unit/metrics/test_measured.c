@@ -286,6 +286,44 @@ static void test_figures(void **state)
     td_measured_release(&set);
 }
 
+/* Of what others sent, concurrency changes with each exchange. */
+static void test_parts_of_a_capture(void **state)
+{
+    static const int32_t IN_FLIGHT[] = {1, 2, 3, 4, 7, 8, 1, INT32_MAX, 0};
+    static const struct { int32_t from, to; int64_t n; } WANT[] = {{0, 0, 1}, {1, 1, 2}, {2, 3, 2}, {4, 7, 2}, {8, 15, 1}, {1 << 30, INT32_MAX, 1}};
+    cJSON *extra = cJSON_Parse("{\"connection\":1}");
+    struct td_exchange x = {.phase = TD_PHASE_TIMED, .path = (char *)"/v1/completions", .category = (char *)"captured", .t_sent_ns = 1000,
+                            .t_end_ns = 2000, .extra = extra};
+    struct td_measured_set set = {.dialect = TD_DIALECT_TAPEDECK};
+    const struct td_goodput none = {0};
+    struct td_percentiles p;
+    struct td_figures f;
+    struct td_part *part;
+    struct td_error err = {0};
+    size_t n, i;
+
+    (void)state;
+    assert_int_equal(td_percentiles_parse("50", &p, &err), TD_OK);
+    for (i = 0; i < sizeof IN_FLIGHT / sizeof *IN_FLIGHT; i++) {
+        x.stream = (uint32_t)i;
+        x.concurrency = IN_FLIGHT[i];
+        assert_int_equal(td_measured_add_exchange(&set, &x, &err), TD_OK);
+    }
+    assert_int_equal(td_measured_end(&set, &err), TD_OK);
+    assert_int_equal(td_parts_of(&set, &part, &n, &err), TD_OK);
+    assert_int_equal(n, sizeof WANT / sizeof *WANT);
+    for (i = 0; i < n; i++) {
+        assert_int_equal(part[i].concurrency, WANT[i].from);
+        assert_int_equal(part[i].up_to, WANT[i].to);
+        assert_int_equal(td_figures_of(&set, &part[i], &none, &p, &f, &err), TD_OK);
+        assert_int_equal(f.exchanges, WANT[i].n);
+        assert_true(isnan(f.requests_per_s));
+    }
+    free(part);
+    td_measured_release(&set);
+    cJSON_Delete(extra);
+}
+
 /* A limit on a term that an exchange does not have: one token has no ITL, and no TPOT. */
 static void test_goodput_without_a_value(void **state)
 {
@@ -349,7 +387,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tapedeck), cmocka_unit_test(test_vllm),           cmocka_unit_test(test_guidellm),
         cmocka_unit_test(test_aiperf),   cmocka_unit_test(test_inference_perf), cmocka_unit_test(test_reasoning),
-        cmocka_unit_test(test_without_bytes), cmocka_unit_test(test_figures),
+        cmocka_unit_test(test_without_bytes), cmocka_unit_test(test_figures), cmocka_unit_test(test_parts_of_a_capture),
         cmocka_unit_test(test_goodput_without_a_value), cmocka_unit_test(test_goodput_is_refused), cmocka_unit_test(test_spread)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
