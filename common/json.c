@@ -105,44 +105,48 @@ static size_t plain_run(const char *s, size_t n)
 
 /* ---- reading ------------------------------------------------------------------------------------------------------ */
 
-/* values: what becomes a node of the tree; strings: keys and texts. */
-struct scan { const char *s; size_t n, at; struct td_buf *out; uint64_t values, strings; };
+/* values: what becomes a node of the tree; strings: keys and texts. What lies before `taken` is in out. */
+struct scan { const char *s; size_t n, at, taken; struct td_buf *out; uint64_t values, strings; };
+
+/* Take the text up to here as it is. */
+static void take(struct scan *c)
+{
+    td_buf_add(c->out, c->s + c->taken, c->at - c->taken);
+    c->taken = c->at;
+}
+
+/* In place of the next n bytes of the text. */
+static void replace(struct scan *c, size_t n, const char *by)
+{
+    take(c);
+    td_buf_adds(c->out, by);
+    c->taken = c->at += n;
+}
 
 static void scan_string(struct scan *c)
 {
     c->strings++;
     c->values++;
-    td_buf_addc(c->out, '"');
     c->at++;
     while (c->at < c->n && c->s[c->at] != '"') {
         const char *p = c->s + c->at;
         size_t left = c->n - c->at, run = plain_run(p, left);
         int len;
 
-        if (run) {
-            td_buf_add(c->out, p, run);
+        if (run)
             c->at += run;
-        } else if (*p == '\\' && left >= 6 && !memcmp(p, "\\u0000", 6)) {
-            td_buf_adds(c->out, CODE_NUL);
-            c->at += 6;
-        } else if (*p == '\\' && left >= 2) {
-            td_buf_add(c->out, p, 2);
+        else if (*p == '\\' && left >= 6 && !memcmp(p, "\\u0000", 6))
+            replace(c, 6, CODE_NUL);
+        else if (*p == '\\' && left >= 2)
             c->at += 2;
-        } else if (*p == '\0') { /* a raw NUL would end cJSON's input */
-            td_buf_adds(c->out, CODE_NUL);
-            c->at++;
-        } else if ((len = td_utf8_seq(p, left)) > 0) {
-            td_buf_add(c->out, p, (size_t)len);
+        else if (*p == '\0') /* a raw NUL would end cJSON's input */
+            replace(c, 1, CODE_NUL);
+        else if ((len = td_utf8_seq(p, left)) > 0)
             c->at += (size_t)len;
-        } else {
-            td_buf_adds(c->out, REPLACEMENT);
-            c->at++;
-        }
+        else
+            replace(c, 1, REPLACEMENT);
     }
-    if (c->at < c->n) {
-        td_buf_addc(c->out, '"');
-        c->at++;
-    }
+    c->at += c->at < c->n;
 }
 
 static bool is_of_number(char c)
@@ -152,9 +156,10 @@ static bool is_of_number(char c)
 
 static void scan_number(struct scan *c)
 {
-    size_t from = c->at, len;
+    const size_t from = c->at;
     bool integer = true;
-    char digits[32], *end;
+    char digits[32], coded[40], *end;
+    size_t len;
     long long v;
 
     c->values++;
@@ -163,19 +168,17 @@ static void scan_number(struct scan *c)
         c->at++;
     }
     len = c->at - from;
-    if (integer && len >= 16 && len < sizeof digits) {
-        memcpy(digits, c->s + from, len);
-        digits[len] = '\0';
-        errno = 0;
-        v = strtoll(digits, &end, 10);
-        if (!*end && (errno || v > (1LL << 53) || v < -(1LL << 53))) {
-            td_buf_adds(c->out, "\"" CODE_INT);
-            td_buf_add(c->out, digits, len);
-            td_buf_addc(c->out, '"');
-            return;
-        }
-    }
-    td_buf_add(c->out, c->s + from, len);
+    if (!integer || len < 16 || len >= sizeof digits)
+        return;
+    memcpy(digits, c->s + from, len);
+    digits[len] = '\0';
+    errno = 0;
+    v = strtoll(digits, &end, 10);
+    if (*end || (!errno && v <= (1LL << 53) && v >= -(1LL << 53)))
+        return;
+    snprintf(coded, sizeof coded, "\"" CODE_INT "%s\"", digits);
+    c->at = from;
+    replace(c, len, coded);
 }
 
 /* The word for a value that JSON does not have, here in the text; NULL: none. */
@@ -184,6 +187,16 @@ static const char *word_at(const char *p, size_t left)
     const char *word = *p == 'N' ? "NaN" : *p == 'I' ? "Infinity" : *p == '-' ? "-Infinity" : NULL;
 
     return word && left >= strlen(word) && !memcmp(p, word, strlen(word)) ? word : NULL;
+}
+
+static void replace_word(struct scan *c, const char *word)
+{
+    char coded[24];
+
+    snprintf(coded, sizeof coded, "\"" CODE_NAN "%s\"", word);
+    replace(c, strlen(word), coded);
+    c->values++;
+    c->strings++;
 }
 
 /* Copy the text with safe strings, and large integers and NaN as coded strings. */
@@ -196,10 +209,7 @@ static int rewrite_text(struct scan *c, struct td_error *err)
         const char *p = c->s + c->at, *word = word_at(p, c->n - c->at);
 
         if (word) {
-            td_buf_addf(c->out, "\"%s%s\"", CODE_NAN, word);
-            c->values++;
-            c->strings++;
-            c->at += strlen(word);
+            replace_word(c, word);
         } else if (*p == '"') {
             scan_string(c);
         } else if (*p == '-' || (*p >= '0' && *p <= '9')) {
@@ -212,10 +222,10 @@ static int rewrite_text(struct scan *c, struct td_error *err)
             depth -= *p == '}' || *p == ']';
             if (depth > TD_JSON_MAX_DEPTH)
                 return td_fail(err, TD_ELIMIT, "JSON: nested deeper than %d at offset %zu", TD_JSON_MAX_DEPTH, c->at);
-            td_buf_addc(c->out, *p);
             c->at++;
         }
     }
+    take(c);
     return c->out->failed ? td_fail(err, TD_ENOMEM, "JSON: text of %zu bytes does not fit in memory", c->n) : TD_OK;
 }
 
@@ -248,7 +258,7 @@ static void fail_at(const struct td_buf *text, size_t at, struct td_error *err)
 cJSON *td_json_parse(const char *text, size_t n, struct td_error *err)
 {
     struct td_buf safe = TD_BUF_INIT(TD_JSON_MAX_BYTES);
-    struct scan c = {text, n, 0, &safe, 0, 0};
+    struct scan c = {.s = text, .n = n, .out = &safe};
     const unsigned failed_before = td_out_of_memory_count();
     const char *end = NULL;
     cJSON *tree = NULL;
