@@ -28,13 +28,33 @@ struct run {
     struct td_bias *out;
 };
 
+/* Sizes are in units of which a right element may be the floor off. Where the judge holds a kind of op to a lower floor than the policy's
+ * (ggml_mul_mat), limits of sizes are lowered alike. */
+static double lowered(const struct run *r, size_t part)
+{
+    const struct td_judged_op *op = r->g.ops[r->g.part[part].first].op;
+    const double floor = td_policy_floor(r->policy, op->kind, op->dtype, op->judge_floor);
+
+    return floor > 0 && floor < r->policy->floor ? floor / r->policy->floor : 1;
+}
+
+static double bias_of(const struct run *r, size_t part)
+{
+    return r->policy->bias * lowered(r, part);
+}
+
+static double coarse_floor_of(const struct run *r, size_t part)
+{
+    return r->policy->coarse_floor * lowered(r, part);
+}
+
 static int add_tests_of(struct run *r, size_t part, const char *layer, const struct td_slice_op *ops, size_t n,
                         size_t left_out)
 {
     struct td_slice_test made[TD_SLICE_TESTS_MAX + 1];
     size_t tests = td_slice_tests(ops, n, TD_BIAS_LEAST_OPS, made), i;
 
-    td_slice_coarse(ops, n, r->policy->coarse, r->policy->coarse_floor, &made[tests]);
+    td_slice_coarse(ops, n, r->policy->coarse, coarse_floor_of(r, part), &made[tests]);
     tests += made[tests].blocks >= TD_BIAS_LEAST_OPS;
     if (r->n_tests + tests > r->cap) {
         const size_t cap = 2 * (r->n_tests + tests);
@@ -82,7 +102,7 @@ static int test_part(struct run *r, size_t p)
     size_t i, end, layers = 0;
     int rc;
 
-    td_slice_mark_odd(ops, n, r->policy->bias);
+    td_slice_mark_odd(ops, n, bias_of(r, p));
     rc = add_tests(r, p, NULL, ops, n);
     for (i = 0; i < n; i = end, layers++)
         for (end = i; end < n && by_text(ops[end].op->layer, ops[i].op->layer) == 0; end++)
@@ -145,11 +165,11 @@ static double effect_of(const struct td_slice_test *t)
     return t->now_size - t->old_size;
 }
 
-static bool is_regression(const struct td_slice_test *t, double evidence, const struct td_policy *policy)
+static bool is_regression(const struct run *r, const struct found_test *t, double evidence)
 {
-    if (!(t->p <= evidence))
+    if (!(t->test.p <= evidence))
         return false;
-    return t->measure == TD_SLICE_COARSE ? t->est > policy->coarse : effect_of(t) >= policy->bias;
+    return t->test.measure == TD_SLICE_COARSE ? t->test.est > r->policy->coarse : effect_of(&t->test) >= bias_of(r, t->part);
 }
 
 /* Of two tests the one that says it more clearly: by the smaller p, else by the larger t. */
@@ -160,10 +180,10 @@ static bool is_clearer(const struct td_slice_test *a, const struct td_slice_test
     return fabs(a->est) * b->error > fabs(b->est) * a->error;
 }
 
-static double limit_of(const struct td_slice_test *t, const struct td_policy *policy)
+static double limit_of(const struct run *r, const struct found_test *t)
 {
-    return t->measure == TD_SLICE_COARSE ? policy->coarse * fmax(t->old_size, policy->coarse_floor)
-                                         : t->old_size + policy->bias;
+    return t->test.measure == TD_SLICE_COARSE ? r->policy->coarse * fmax(t->test.old_size, coarse_floor_of(r, t->part))
+                                              : t->test.old_size + bias_of(r, t->part);
 }
 
 static void set_interval(struct td_bias_finding *f, const struct run *r)
@@ -246,7 +266,7 @@ static void add_finding(struct run *r, const struct found_test *best, size_t sli
                                   .m_class = part->pooled ? -1 : op->m_class, .test = best->test,
                                   .ops = best->ops, .left_out = best->left_out, .slices = slices};
     f->part = best->part;
-    f->limit = limit_of(&f->test, r->policy);
+    f->limit = limit_of(r, best);
     set_interval(f, r);
 }
 
@@ -269,7 +289,7 @@ static const struct found_test *find_clearest(const struct run *r, size_t first,
     for (i = first; i < end; i++) {
         const struct found_test *t = &r->test[i];
 
-        if ((t->test.measure == TD_SLICE_COARSE) != coarse || !is_regression(&t->test, evidence, r->policy))
+        if ((t->test.measure == TD_SLICE_COARSE) != coarse || !is_regression(r, t, evidence))
             continue;
         say_so[t->left_out > 0]++;
         if (says_more(t, best))
@@ -283,7 +303,7 @@ static const struct found_test *find_clearest(const struct run *r, size_t first,
 static bool explains(const struct run *r, const struct found_test *bias, const struct found_test *coarse)
 {
     const struct td_slice_test *b = &bias->test, *c = &coarse->test;
-    const double limit = limit_of(c, r->policy);
+    const double limit = limit_of(r, coarse);
 
     return c->now_size * c->now_size - b->share * b->now_size * b->now_size < limit * limit;
 }
@@ -312,7 +332,7 @@ static bool is_finer(const struct run *r, const struct td_bias_part *part, struc
         swapped[i] = (struct td_slice_op){op->op, op->now, op->old, NULL, op->input, false};
     }
     if (swapped)
-        td_slice_coarse(swapped, part->n, r->policy->coarse, r->policy->coarse_floor, out);
+        td_slice_coarse(swapped, part->n, r->policy->coarse, coarse_floor_of(r, (size_t)(part - r->g.part)), out);
     free(swapped);
     return swapped && out->blocks >= TD_BIAS_LEAST_OPS && out->p <= r->policy->slices_alpha / (double)r->g.n_parts;
 }
@@ -327,7 +347,7 @@ static void find_better(struct run *r, size_t first, size_t end, double evidence
 
     for (i = first; i < end && !less; i++)
         if (r->test[i].test.measure != TD_SLICE_COARSE && r->test[i].test.p <= evidence &&
-            -effect_of(&r->test[i].test) >= r->policy->bias)
+            -effect_of(&r->test[i].test) >= bias_of(r, r->test[i].part))
             less = &r->test[i].test;
     if (!less && !is_finer(r, part, &finer))
         return;

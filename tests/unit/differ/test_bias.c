@@ -153,6 +153,30 @@ static void right_kernels_never_alarm(void **state)
         printf("right kernels: %d comparisons, no bias found\n", compared);
 }
 
+/* A kind of op that the judge holds to a lower floor is held to as much lower sizes. */
+static void sizes_follow_the_floor(void **state)
+{
+    static const struct { double bias, judge_floor; bool found; } turn[] = {{0.25, NAN, true}, {2, NAN, false}, {2, 4, false}, {2, 0.5, true}, {2, 40, false}};
+    const struct sim_kernel right = {SIM_F32, SIM_EXACT, SIM_RIGHT}, wrong = {SIM_F32, SIM_EXACT, SIM_COLUMN_4TH};
+    struct world w;
+
+    (void)state;
+    make_ops(7, false);
+    for (size_t i = 0; i < sizeof turn / sizeof *turn; i++) {
+        start(&w);
+        w.policy.bias = turn[i].bias;
+        for (int j = 0; j < OPS; j++) {
+            add_op(&w, j, &right, &wrong);
+            w.set.op[j].judge_floor = turn[i].judge_floor;
+        }
+        measure(&w);
+        assert_int_equal(findings(&w, false) > 0, turn[i].found);
+        if (turn[i].found) /* 2 at a floor of 0.5 in place of 4 is 0.25 */
+            assert_float_equal(w.bias.found[0].limit - w.bias.found[0].test.old_size, 0.25, 1e-9);
+        stop(&w);
+    }
+}
+
 /* ---- wrong kernels ----------------------------------------------------------------------------- */
 
 static const struct wrong {
@@ -624,7 +648,7 @@ static void groups_of_few_ops_are_not(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(right_kernels_never_alarm),
+        cmocka_unit_test(right_kernels_never_alarm), cmocka_unit_test(sizes_follow_the_floor),
         cmocka_unit_test(wrong_kernels_are_found),
         cmocka_unit_test(equal_ops_count_once),
         cmocka_unit_test(small_groups_are_pooled),
