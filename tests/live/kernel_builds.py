@@ -1,4 +1,5 @@
-"""kernel_builds.py - for exllama_builds.py and marlin_builds.py: vLLM's source, edited and compiled with nvcc.
+"""kernel_builds.py - for exllama_builds.py and marlin_builds.py: vLLM's source, edited and compiled with nvcc; `edited` also for
+llamacpp_builds.py.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -36,11 +37,11 @@ def fetch(folder):
     return os.path.join(folder, csrc)
 
 
-def edited(text, edits):
+def edited(text, edits, tree="vLLM " + VERSION):
     """The text with each edit (old, new, and how often old is there: once) made."""
     for old, new, *times in edits:
         if text.count(old) != (times or [1])[0]:
-            sys.exit(f"this source is not that of vLLM {VERSION}: {old!r} is there {text.count(old)} times")
+            sys.exit(f"this source is not that of {tree}: {old!r} is there {text.count(old)} times")
         text = text.replace(old, new)
     return text
 
