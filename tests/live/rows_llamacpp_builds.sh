@@ -18,7 +18,7 @@ named() {
 gate_build() {
     local rc state=ok report=$ROW.$1.txt folder=$LLAMA/builds/$1 line
     [ -d "$folder" ] || folder=$(llama_libraries "$1")
-    timeout --foreground 300 "$BIN/gate" "$FIXTURE" --build "$folder" --lanes ops --max-ops $OPS --time all -v >"$report" 2>&1
+    timeout --foreground 300 "$BIN/gate" "$FIXTURE" --build "$folder" --lanes ops --max-ops "$OPS" --time all -v >"$report" 2>&1
     rc=$?
     case $2 in right) [ $rc = 0 ] ;; caught) [ $rc = 1 ] ;; any) [ $rc = 0 ] || [ $rc = 1 ] ;; esac || {
         state=WRONG
