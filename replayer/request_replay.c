@@ -9,6 +9,7 @@
 #include "common/clock.h"
 #include "common/json.h"
 #include "common/log.h"
+#include "common/number_words.h"
 #include "format/host_facts.h"
 #include "format/planned.h"
 #include "wire/api_facts.h"
@@ -441,9 +442,9 @@ int td_request_replay(struct td_fixture *fx, struct td_writer *w,
     if (!rc && !plan.n)
         rc = td_fail(
             err, TD_EUNSUPPORTED,
-            "%s: %zu recorded requests, none of which can be sent again (%lld redacted and without "
-            "token ids)",
-            td_fixture_dir(fx), n, (long long)stats->plan.skipped);
+            "%s: none of %zu recorded request%s can be sent again: %lld redacted and without token ids, %lld not sent, or not "
+            "seen whole when they were recorded",
+            td_fixture_dir(fx), n, td_plural((int64_t)n), (long long)stats->plan.skipped, (long long)stats->plan.never_sent);
     if (!rc && opt->scores)
         rc = td_scores_plan_again(xs, n, &texts, err);
     td_exchanges_free(xs, n);
