@@ -27,14 +27,16 @@
 #   marlin-builds  the same with builds of vLLM's Marlin beside recordings of four forms (g128, awq: zero points that
 #             differ, act: act-order, g32). BUILDS=OUT of marlin_builds.py; ONLY=PATTERN: builds whose name fits; FORMS, MAX_OPS,
 #             SLOW_OPS as above; a quarter of an hour for all forms, three to five minutes for one
-#   small-effect  after exllama-builds: a build that is 2 % slower, and an equal one, ROUNDS=10 times
-#             each: how often each is called slower, by the policy's defaults and by smaller effects.
-#             BENCH_SECONDS=480 at a time; run it again for more rounds
+#   small-effect  builds of that kernel that are 2 % slower, everywhere and where K > N, and an equal one,
+#             ROUNDS=10 times each: how often each is called slower, by the policy's defaults and by smaller
+#             effects. BENCH_SECONDS=480 at a time; run it again for more rounds
 #   graphs    after model: vLLM's default, CUDA graphs: record --graphs with exllama and Marlin,
 #             replay; and the report without --graphs
 #   twins     after model: vLLM's default, CUDA graphs seen by their twins, without --graphs:
 #             Machete, Marlin, a model that is not quantised; a server without the tap
 #             answers the same
+#   passive   after model: the traffic of others captured beside the tap, at vLLM's defaults: answers and
+#             ops are judged. It needs the right to capture (CAP_NET_RAW)
 #   open      after model: MINUTES=30 of an open server at vLLM's defaults with changing load, arms,
 #             disarms and kills of the recorder, beside one without the tap (on port TD_GPU_PORT + 1) with
 #             the same load: answers, memory and speed stay

@@ -43,11 +43,11 @@ record_form() {
 named() { sed -nE 's/^ *worst places: *//p' "$1" | head -n 1 | cut -c 1-60; }
 
 # judge_build FORM NAME WANT...: one build ($builds/NAME.fatbin) beside the form's recording of $kernel. WANT: right, slow, caught, the
-# forms in which it must be caught (in others it gives what the kernel gives), or any. A slow one is timed beside `itself`, and must
+# forms in which it must be caught (in others it gives what the kernel gives), or any. A slow one is timed beside `slow_0`, and must
 # not be wrong; nothing is expected of its speed. One that hangs in every op is ended.
 judge_build() {
     local form=$1 name=$2 want=${*:3} out=$WORK/builds-$1-$2 rc verdict=ok options=(--lanes ops --max-ops "${MAX_OPS:-480}")
-    [ "$want" != slow ] || options=(--lanes "ops,speed" --baseline-build "$builds/itself.fatbin" --max-ops "${SLOW_OPS:-96}")
+    [ "$want" != slow ] || options=(--lanes "ops,speed" --baseline-build "$builds/slow_0.fatbin" --max-ops "${SLOW_OPS:-96}")
     timeout --foreground 120 "$BIN/gate" "$form_fixture" --build "$builds/$name.fatbin" "${options[@]}" --only "$kernel" --time all -v >"$out.txt" 2>&1
     rc=$?
     case $want in
@@ -107,10 +107,12 @@ stage_marlin-builds() {
     tee -a "$WORK/table.txt" <"$WORK/builds.txt"
 }
 
-# How small a slow-down is seen: slow_2 and `itself`, ROUNDS=10 times each beside `itself` (bench/detect/small_effect.sh).
+# How small a slow-down is seen, in a model of 2048 x 11008: builds that are 2 % slower, in all shapes and in one, and an equal one, ROUNDS=10
+# times each beside the same build (bench/detect/small_effect.sh).
 stage_small-effect() {
     local builds=${BUILDS:-$WORK/builds.out}
-    need builds-plain/manifest.json "exllama-builds (FORMS=plain)" || return
-    "$ROOT/bench/detect/small_effect.sh" "$WORK/builds-plain" "$builds/itself.fatbin" "$builds/slow_2.fatbin" "$WORK/small" --only gemm_half_q_half \
+    made exllama_builds.py "$builds" "$builds/builds.txt" || return
+    TOKENS=64 record_form large exllama --hidden 2048 --ffn 11008 </dev/null || return
+    "$ROOT/bench/detect/small_effect.sh" "$form_fixture" "$WORK/small" "$builds"/slow_{0,2,2_down}.fatbin -- --only gemm_half_q_half \
         --max-ops "${SLOW_OPS:-96}" | tee -a "$WORK/table.txt"
 }
