@@ -31,6 +31,31 @@ stage_twins() {
     [ $rc = 0 ] || wrong "twins-untapped: exit $rc, expected 0"
 }
 
+# vLLM at its defaults, whose traffic is captured beside its tap. The answers are judged by the same server, the ops by our kernels
+# and by the same operators, with and without a fault in them.
+stage_passive() {
+    need model4 model || return
+    local log=$WORK/passive.record.txt judge=(--lanes ops --max-ops 120) recorder i
+    TAP=1 serve passive model4 || { end_server; return; }
+    "$PYTHON" "$HERE/ask_others.py" "127.0.0.1:$PORT" 1 m || wrong "passive: no answer" # a tap is found once its server has computed something
+    rm -rf "$WORK/passive"
+    "$BIN/record" --passive --server "127.0.0.1:$PORT" --interface lo --gemms all --checkpoint "$WORK/model4" -o "$WORK/passive" >"$log" 2>&1 &
+    recorder=$!
+    for i in $(seq 300); do grep -q listening "$log" && break; kill -0 $recorder 2>/dev/null || break; sleep 0.1; done
+    "$PYTHON" "$HERE/ask_others.py" "127.0.0.1:$PORT" 12 m || wrong "passive: no answers"
+    sleep 1
+    kill -INT $recorder
+    wait $recorder || { tail -n 12 "$log"; wrong "passive: record: exit $?"; }
+    expect 0 passive-answers gate "$WORK/passive" --server "127.0.0.1:$PORT" --lanes tokens,collapse
+    end_server
+    "$PYTHON" "$HERE/captured_ops.py" "$WORK/passive" 12 m 2>&1 | tee -a "$WORK/table.txt"
+    [ "${PIPESTATUS[0]}" = 0 ] || wrong passive
+    expect 0 passive-cpu gate "$WORK/passive" "${judge[@]}" --provider cpu --only _proj
+    expect 0 passive-itself gate "$WORK/passive" "${judge[@]}" --build "$(command -v "$PYTHON")"
+    expect 1 passive-fault gate "$WORK/passive" "${judge[@]}" --build "$(command -v "$PYTHON")" --only _proj --build-env TD_FAULT=column \
+        --build-env "PYTHONPATH=$HERE/faulty_torch:${PYTHONPATH:-}"
+}
+
 # As stage ledger, at vLLM's defaults. Steps run from twins of graphs, which hold rows of padding too.
 stage_ledger-default() {
     need model4 model || return
