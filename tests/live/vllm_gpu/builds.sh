@@ -108,11 +108,12 @@ stage_marlin-builds() {
 }
 
 # How small a slow-down is seen, in a model of 2048 x 11008: builds that are 2 % slower, in all shapes and in one, and an equal one, ROUNDS=10
-# times each beside the same build (bench/detect/small_effect.sh).
+# times each beside the same build (bench/detect/small_effect.sh). SLOWER="2 2_down": which.
 stage_small-effect() {
-    local builds=${BUILDS:-$WORK/builds.out}
+    local builds=${BUILDS:-$WORK/builds.out} slower
     made exllama_builds.py "$builds" "$builds/builds.txt" || return
     TOKENS=64 record_form large exllama --hidden 2048 --ffn 11008 </dev/null || return
-    "$ROOT/bench/detect/small_effect.sh" "$form_fixture" "$WORK/small" "$builds"/slow_{0,2,2_down}.fatbin -- --only gemm_half_q_half \
+    for slower in ${SLOWER:-2 2_down}; do set -- "$@" "$builds/slow_$slower.fatbin"; done
+    "$ROOT/bench/detect/small_effect.sh" "$form_fixture" "$WORK/small" "$builds/slow_0.fatbin" "$@" -- --only gemm_half_q_half \
         --max-ops "${SLOW_OPS:-96}" | tee -a "$WORK/table.txt"
 }
