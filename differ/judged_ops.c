@@ -246,6 +246,8 @@ static void distrust(struct td_judged_ops *set, struct td_judged_op *x)
 
 static void read_judge(struct td_judged_ops *set, const cJSON *j, struct td_judged_op *x)
 {
+    const int64_t starts_of = td_json_get_i64(td_json_get(j, "speed"), "starts_of", -1);
+
     x->status = td_op_status_parse(td_json_get_str(j, "status", "broken"));
     x->reason = intern(set, td_json_get_str(j, "reason", NULL));
     x->never_ran = failed_before_its_kernel(j, x->status);
@@ -274,6 +276,7 @@ static void read_judge(struct td_judged_ops *set, const cJSON *j, struct td_judg
     x->hot = read_pairs(td_json_get(td_json_get(j, "speed"), "hot"), &x->n_hot);
     read_device(set, td_json_get(td_json_get(j, "speed"), "device"), &x->device);
     x->starts = (size_t)td_json_get_i64(td_json_get(j, "speed"), "starts", 1);
+    x->starts_of = starts_of >= 0 && starts_of < INT64_MAX ? starts_of + 1 : 0;
     x->cold = read_pairs(td_json_get(td_json_get(j, "speed"), "cold"), &x->n_cold);
 }
 

@@ -110,6 +110,7 @@ struct td_judged_op {
     size_t starts;                      /* how often both processes were started while it was
                                            timed; pairs stand in order of the starts, equally
                                            many of each */
+    int64_t starts_of;                  /* ops for which this is equal were timed in the same starts; 0: in their own */
     struct td_judged_op_device device;
     const struct td_judged_op *origin;  /* the baseline's record of the same op; NULL: none */
     uint64_t input;                     /* td_judged_slices_input() */

@@ -64,7 +64,7 @@ int td_speed_compare(const struct td_judged_ops *candidate, const struct td_grou
         struct td_speed_row *r = &s->row[i];
 
         if (td_speed_metric_is_op(r->metric)) {
-            td_speed_decide(r, s->alpha_row, policy->ops_effect, policy->ops_noise);
+            td_speed_decide(r, s->alpha_row, td_speed_ops_effect(r, policy), td_speed_ops_noise(r, policy));
         } else if (s->by_starts) {
             td_speed_starts_decide(r, s->alpha_row, policy->server_effect);
         } else {
@@ -119,6 +119,7 @@ static void judge_rows(const struct td_speed *s, const struct td_policy *policy,
                        struct td_lane *lane)
 {
     const struct td_speed_row *worst = NULL;
+    double effect = policy->server_effect, noise = policy->start_spread;
     size_t i, rows = 0, judged = 0, slower = 0, faster = 0;
 
     for (i = 0; i < s->n; i++) {
@@ -127,6 +128,10 @@ static void judge_rows(const struct td_speed *s, const struct td_policy *policy,
 
         if (td_speed_metric_is_op(r->metric) != ops)
             continue;
+        if (ops) { /* as of the others: a replay times all ops in one way */
+            effect = td_speed_ops_effect(r, policy);
+            noise = td_speed_ops_noise(r, policy);
+        }
         rows += !r->total;
         judged += !r->total && r->verdict != TD_NOT_JUDGED;
         faster += r->faster && !r->total;
@@ -147,10 +152,9 @@ static void judge_rows(const struct td_speed *s, const struct td_policy *policy,
     else
         td_lane_note(
             lane, TD_PASS,
-            "%s: no slowdown over %.0f %% beyond %.0f %% of noise in their total, nor in the %zu of "
+            "%s: no slowdown over %.3g %% beyond %.3g %% of noise in their total, nor in the %zu of "
             "%zu rows that have enough pairs",
-            ops ? "ops" : "server", (ops ? policy->ops_effect : policy->server_effect) * 100,
-            (ops ? policy->ops_noise : policy->start_spread) * 100, judged, rows);
+            ops ? "ops" : "server", effect * 100, noise * 100, judged, rows);
     for (i = 0; i < TD_OP_HOT && !ops; i++)
         if (s->spread[i] > policy->start_spread)
             td_lane_note(lane, TD_NOT_JUDGED,

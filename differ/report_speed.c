@@ -7,6 +7,7 @@
 #include "common/number_words.h"
 #include "differ/comparison.h"
 #include "differ/speed.h"
+#include "differ/speed_ops.h"
 #include "differ/speed_others.h"
 
 /* The change as a person reads it: of a time + is slower, of a throughput - is. */
@@ -138,7 +139,7 @@ void td_speed_headline(const struct td_comparison *c, struct td_buf *out)
     td_buf_addf(out, "%s%s%s ", td_speed_metric_name(worst->metric), worst->total ? "" : " of ",
                 worst->total ? ", total:" : worst->label);
     add_effect(out, &worst->effect,
-               td_speed_metric_is_op(worst->metric) ? c->policy.ops_effect : c->policy.server_effect);
+               td_speed_metric_is_op(worst->metric) ? td_speed_ops_effect(worst, &c->policy) : c->policy.server_effect);
     if (slower)
         td_buf_addf(out, "; %zu of %zu row%s %s slower", slower, rows,
                     td_plural((int64_t)rows), td_is((int64_t)slower));

@@ -21,17 +21,54 @@ static int by_ratio(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Add a start to the row: the pair in the middle, by its ratio, of the n pairs of this start (of an even
- * number the geometric mean of the two in the middle).
+/* The pair in the middle, by its ratio, of n pairs; of an even number the geometric mean of the two in the middle.
  *   pairs : [n][2], n > 0; sorted here */
-static int add_start(struct td_speed_row *row, double (*pairs)[2], size_t n)
+static void find_middle(double (*pairs)[2], size_t n, double middle[2])
 {
     const double *a, *b;
 
     qsort(pairs, n, sizeof *pairs, by_ratio);
     a = pairs[(n - 1) / 2];
     b = pairs[n / 2];
-    return td_ratios_add(&row->pairs, sqrt(a[0] * b[0]), sqrt(a[1] * b[1]), false);
+    middle[0] = sqrt(a[0] * b[0]);
+    middle[1] = sqrt(a[1] * b[1]);
+}
+
+/* Make a pair part of the sample of a start that the row has already. */
+static void merge(struct td_speed_row *row, size_t at, const double pair[2])
+{
+    const double weight = 1.0 / (double)++row->shared[at].ops;
+    struct td_ratios *r = &row->pairs;
+
+    r->base[at] *= pow(pair[0] / r->base[at], weight);
+    r->now[at] *= pow(pair[1] / r->now[at], weight);
+    r->log_ratio[at] = log(r->now[at] / r->base[at]);
+}
+
+/* Add a sample to the row: a start of an op. Processes that live through several ops make all of them faster or slower, so ops that
+ * share a start are one sample. */
+static int add_sample(struct td_speed_row *row, const struct td_judged_op *op, size_t start, const double pair[2])
+{
+    const size_t first = row->pairs.n;
+    struct td_shared_start *grown;
+    size_t i;
+    int rc;
+
+    for (i = 0; op->starts_of && i < row->n_shared; i++)
+        if (row->shared[i].of == op->starts_of && row->shared[i].start == start) {
+            merge(row, i, pair);
+            return TD_OK;
+        }
+    rc = td_ratios_add(&row->pairs, pair[0], pair[1], false);
+    if (rc || row->pairs.n == first || !op->starts_of)
+        return rc;
+    if (!(grown = realloc(row->shared, row->pairs.n * sizeof *grown)))
+        return TD_ENOMEM;
+    row->shared = grown;
+    while (row->n_shared < first)
+        grown[row->n_shared++] = (struct td_shared_start){.of = 0};
+    grown[row->n_shared++] = (struct td_shared_start){op->starts_of, start, 1};
+    return TD_OK;
 }
 
 /* Count an op, and its starts that are slower: noise that lasts for a while makes a few starts slower, not
@@ -53,27 +90,30 @@ static void count_op(struct td_speed_row *row, const double *ratio, size_t n)
  * lie, which makes one of them faster or slower for as long as they live; so a start is a sample, and its
  * pairs are not. A replay that counted no starts gives each pair as a sample.
  *   pairs : [n][2], in order of the starts, equally many of each */
-static int add_starts(struct td_speed_row *row, const double *pairs, size_t n, size_t starts)
+static int add_starts(struct td_speed_row *row, const struct td_judged_op *op, const double *pairs, size_t n)
 {
-    const size_t each = starts > 1 && n % starts == 0 ? n / starts : 1, first = row->pairs.n;
-    double(*copy)[2] = malloc((n + 1) * sizeof *copy);
-    size_t i;
-    int rc = copy ? TD_OK : TD_ENOMEM;
+    const size_t each = op->starts > 1 && n % op->starts == 0 ? n / op->starts : 1;
+    double(*copy)[2] = malloc((n + 1) * sizeof *copy), *ratio = calloc(n + 1, sizeof *ratio), middle[2];
+    size_t i, start;
+    int rc = copy && ratio ? TD_OK : TD_ENOMEM;
 
     for (i = 0; i < n && !rc; i++)
         memcpy(copy[i], pairs + i * 2, sizeof copy[i]);
-    for (i = 0; i < n && !rc; i += each)
-        rc = add_start(row, copy + i, each);
-    free(copy);
+    for (start = 0; start * each < n && !rc; start++) {
+        find_middle(copy + start * each, each, middle);
+        ratio[start] = log_ratio(middle);
+        rc = add_sample(row, op, start, middle);
+    }
     if (!rc)
-        count_op(row, row->pairs.log_ratio + first, row->pairs.n - first);
+        count_op(row, ratio, start);
+    free(copy);
+    free(ratio);
     return rc;
 }
 
 /* Add one op's pairs to the row of its group and to the total.
- *   pairs : [n][2], baseline and candidate in ns */
-static int add_op(struct td_speed *s, enum td_speed_metric m, const struct td_judged_op *op,
-                  const double *pairs, size_t n)
+ *   pairs : [n][2], baseline and candidate in ns, positive and finite */
+static int add_op(struct td_speed *s, enum td_speed_metric m, const struct td_judged_op *op, const double *pairs, size_t n)
 {
     struct td_speed_row *row;
     char *label;
@@ -86,12 +126,11 @@ static int add_op(struct td_speed *s, enum td_speed_metric m, const struct td_ju
         return TD_ENOMEM;
     row = td_speed_row(s, m, label, false);
     free(label);
-    rc = row ? add_starts(row, pairs, n, op->starts) : TD_ENOMEM;
+    rc = row ? add_starts(row, op, pairs, n) : TD_ENOMEM;
     if (rc)
         return rc;
     row = td_speed_row(s, m, "total", true);
-    rc = row ? add_starts(row, pairs, n, op->starts) : TD_ENOMEM;
-    return rc;
+    return row ? add_starts(row, op, pairs, n) : TD_ENOMEM;
 }
 
 int td_speed_ops(const struct td_judged_ops *set, struct td_speed *s, struct td_error *err)
@@ -109,4 +148,14 @@ int td_speed_ops(const struct td_judged_ops *set, struct td_speed *s, struct td_
             rc = add_op(s, TD_OP_COLD, &set->op[i], set->op[i].cold, set->op[i].n_cold);
     }
     return rc ? td_fail(err, rc, "no memory for %zu pairs of timings", s->op_pairs) : TD_OK;
+}
+
+double td_speed_ops_effect(const struct td_speed_row *row, const struct td_policy *policy)
+{
+    return row->n_shared ? policy->gpu_effect : policy->ops_effect;
+}
+
+double td_speed_ops_noise(const struct td_speed_row *row, const struct td_policy *policy)
+{
+    return row->n_shared ? policy->gpu_noise : policy->ops_noise;
 }

@@ -43,7 +43,7 @@ struct td_op_item {
     struct td_run_result candidate, baseline;
     bool has_baseline;
     int64_t load_ns;                  /* what loading took */
-    int64_t run_ns, aside_ns;         /* what loading and running took; what timing it, or waiting for a hung build, took */
+    int64_t run_ns, aside_ns;         /* what loading and running took; what waiting for a hung build took */
     int64_t judge_ns;                 /* its share of the judging, of one thread */
     cJSON *speed;                     /* of td_op_timing_measure; owned until it is in rec.judge */
     /* once judged */

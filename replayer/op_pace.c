@@ -94,6 +94,11 @@ void td_op_pace_ran(struct td_op_pace *p, const struct td_op_item *it)
     p->aside_ns += it->aside_ns;
 }
 
+void td_op_pace_rest(struct td_op_pace *p, int64_t timed_ns)
+{
+    p->aside_ns += timed_ns;
+}
+
 /* Of two ops of a group the cheaper one tells what the next will take: the dearer one met something else. */
 static void note_cost(struct td_op_run_group *g, double cost_s, double beside_s)
 {

@@ -31,6 +31,8 @@ const struct td_op_choice *td_op_pace_next(struct td_op_pace *p, const struct td
 /* Is it too late to begin an op? One op at least is begun, however late it is. */
 bool td_op_pace_is_late(struct td_op_pace *p, const struct td_op_run *r);
 void td_op_pace_ran(struct td_op_pace *p, const struct td_op_item *it);
+/* Builds were timed for so long. */
+void td_op_pace_rest(struct td_op_pace *p, int64_t timed_ns);
 /* The batch was judged in judged_ns, and written in wrote_ns. */
 void td_op_pace_judged(struct td_op_pace *p, struct td_op_run *r, const struct td_op_item *items, int n, int64_t judged_ns, int64_t wrote_ns);
 

@@ -20,6 +20,7 @@
 #include "replayer/op_load.h"
 #include "replayer/op_pace.h"
 #include "replayer/op_run.h"
+#include "replayer/op_timing.h"
 #include "replayer/op_variety.h"
 #include "replayer/op_window.h"
 #include "replayer/replay_times.h"
@@ -109,14 +110,40 @@ static int write_plan(struct td_op_replay *j, const char *by, int64_t left_out, 
     return rc;
 }
 
+/* Put those that will be timed in front, each part in its order, where they share their starts: each batch that holds some of them
+ * costs all these starts.
+ *   which : [n] */
+static int put_timed_first(const struct td_op_replay *j, int32_t *which, size_t n)
+{
+    const struct td_op_choice *items = j->run.list.items;
+    int32_t *rest;
+    size_t i, timed = 0, others = 0;
+
+    if (!j->run.has_baseline || !j->run.opt->op_timing || !td_op_timing_shares(&j->run.builds->candidate))
+        return TD_OK;
+    if (!(rest = malloc((n + 1) * sizeof *rest)))
+        return TD_ENOMEM;
+    for (i = 0; i < n; i++) {
+        if (items[which[i]].turn < TD_OP_TIMING_PER_GROUP)
+            which[timed++] = which[i];
+        else
+            rest[others++] = which[i];
+    }
+    memcpy(which + timed, rest, others * sizeof *rest);
+    free(rest);
+    return TD_OK;
+}
+
 /* Replay the chosen ops that are not done, so that those with equal weights are neighbours. */
 static int replay_chosen(struct td_op_replay *j, struct td_error *err)
 {
     size_t n = 0;
     int32_t *which = td_op_list_by_weights(&j->run.list, &n);
 
-    if (!which)
+    if (!which || put_timed_first(j, which, n)) {
+        free(which);
         return td_fail(err, TD_ENOMEM, "out of memory for %zu ops; --max-ops N replays fewer", j->run.list.n);
+    }
     return replay_listed(j, which, n, err);
 }
 

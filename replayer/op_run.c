@@ -1,4 +1,4 @@
-/* op_run.c - run one op of a replay on the builds, and time it.
+/* op_run.c - run ops of a replay on the builds, and time them.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "replayer/op_run.h"
 
@@ -8,6 +8,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "kernels/ops/op_kinds.h"
+#include "replayer/op_batch_read.h"
 #include "replayer/op_timing.h"
 
 #define MAX_CRASHES 20  /* of one group; the rest of the group is not tried then */
@@ -139,16 +140,37 @@ static void show_op(struct td_op_run *r, const struct td_op_item *it, const char
     td_op_run_show_progress(r);
 }
 
-static int64_t time_op(struct td_op_run *r, struct td_op_item *it)
+static bool is_due(const struct td_op_run *r, const struct td_op_item *it)
+{
+    return r->has_baseline && r->opt->op_timing && it->is_timed && it->has_baseline && !it->without_reference &&
+           it->candidate.status == TD_RUN_OK && it->baseline.status == TD_RUN_OK;
+}
+
+int64_t td_op_run_time(struct td_op_run *r, struct td_op_item *items, int n)
 {
     const int64_t began_ns = td_clock_mono_ns();
-    struct td_error slow = {0};
+    const int most = td_op_timing_shares(&r->builds->candidate) ? TD_OP_BATCH_OPS : 1;
+    struct td_op_timed timed[TD_OP_BATCH_OPS];
+    struct td_op_item *of[TD_OP_BATCH_OPS];
+    int i, k, due = 0;
 
-    show_op(r, it, "timing both builds");
-    if (td_op_timing_measure(&r->builds->baseline, &r->builds->candidate, &it->call,
-                             (uint64_t)it->rec.op, &it->speed, &slow))
-        td_log(TD_LOG_INFO, "replay", "op %lld was not timed: %s", (long long)it->rec.op, slow.msg);
-    r->stats->timed += it->speed != NULL;
+    for (i = 0; i < n; i++) {
+        if (is_due(r, &items[i])) {
+            timed[due] = (struct td_op_timed){.call = &items[i].call, .op = items[i].rec.op};
+            of[due++] = &items[i];
+        }
+        if (!due || (due < most && i < n - 1))
+            continue;
+        show_op(r, of[0], due > 1 ? "timing both builds, first" : "timing both builds");
+        td_op_timing_measure(&r->builds->baseline, &r->builds->candidate, timed, due);
+        for (k = 0; k < due; k++) {
+            of[k]->speed = timed[k].found;
+            if (!timed[k].found)
+                td_log(TD_LOG_INFO, "replay", "op %lld was not timed: %s", (long long)timed[k].op, timed[k].err.msg);
+            r->stats->timed += timed[k].found != NULL;
+        }
+        due = 0;
+    }
     return td_clock_mono_ns() - began_ns;
 }
 
@@ -167,9 +189,6 @@ int td_op_run(struct td_op_run *r, struct td_op_item *it, struct td_error *err)
         rc = td_build_process_run(&r->builds->baseline, &it->call, (int)r->opt->op_repeat, &it->baseline, err);
         it->has_baseline = !rc;
     }
-    if (!rc && it->has_baseline && r->opt->op_timing && !it->without_reference && it->is_timed &&
-        it->candidate.status == TD_RUN_OK && it->baseline.status == TD_RUN_OK)
-        it->aside_ns = time_op(r, it);
     it->no_memory = it->candidate.no_memory || it->baseline.no_memory;
     if (it->candidate.status == TD_RUN_HUNG)
         it->aside_ns = td_clock_mono_ns() - began_ns;

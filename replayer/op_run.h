@@ -1,4 +1,4 @@
-/* op_run.h - run one op of a replay on the builds, and time it.
+/* op_run.h - run ops of a replay on the builds, and time them.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_REPLAYER_OP_RUN_H
 #define TD_REPLAYER_OP_RUN_H
@@ -36,10 +36,11 @@ struct td_op_run {
 
 /* Load the op of it->rec, and check it. False: it can be neither run nor judged, and has its status. */
 bool td_op_run_load(struct td_op_loader *loader, struct td_op_item *it);
-/* Run a loaded op on the builds, and time it when it is due. Its status says what came of it; it->run_ns is
- * what loading and running took, it->aside_ns what timing it, or waiting for a build that hung, took beside. Errors are those of replay
- * itself. */
+/* Run a loaded op on the builds. Its status says what came of it; it->run_ns is what loading and running took, it->aside_ns what
+ * waiting for a build that hung took beside. Errors are those of replay itself. */
 int td_op_run(struct td_op_run *r, struct td_op_item *it, struct td_error *err);
+/* Time those of n ops that are due: they ran on both builds. Returns what that took, in ns. */
+int64_t td_op_run_time(struct td_op_run *r, struct td_op_item *items, int n);
 void td_op_run_show_progress(struct td_op_run *r);
 
 #endif

@@ -1,8 +1,9 @@
-/* op_timing.c - time one op in two builds, alternating.
+/* op_timing.c - time ops in two builds, alternating.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "replayer/op_timing.h"
 
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/clock.h"
@@ -76,7 +77,7 @@ static int time_pair(struct td_build_process *side[2], struct series *s, int fir
 /* Choose the runs of a sample and the number of pairs that the budget allows: at the first start,
  * for all starts. At the others only warm up.
  *   first : who will be first in the pairs, and so is warmed up first */
-static int set_up_series(struct td_build_process *side[2], struct series *s, int first, struct td_error *err)
+static int set_up_series(struct td_build_process *side[2], struct series *s, int first, int starts, struct td_error *err)
 {
     int64_t cost = 0, ns;
     int i;
@@ -84,7 +85,7 @@ static int set_up_series(struct td_build_process *side[2], struct series *s, int
     if (!s->runs) {
         if (choose_runs(side, first, s->cold, &s->runs, &cost, err))
             return err ? err->code : TD_ECRASH;
-        s->pairs = cost * TD_OP_TIMING_STARTS * TD_OP_TIMING_PAIRS * 2 > TD_OP_TIMING_BUDGET_NS
+        s->pairs = cost * starts * TD_OP_TIMING_PAIRS * 2 > TD_OP_TIMING_BUDGET_NS
                        ? 1
                        : TD_OP_TIMING_PAIRS;
         return TD_OK;
@@ -113,29 +114,64 @@ static void share_cpu(struct td_build_process *side[2], const cpu_set_t *allowed
     sched_setaffinity(side[1]->proc.pid, sizeof one, &one);
 }
 
-/* Each sample comes after one of the other build, which has taken the caches: a build that runs twice in a row is faster.
- *   turn : even and odd by turns, so that each build is first in half of the starts */
-static int time_after_restart(struct td_build_process *side[2], const struct td_op_call *op,
-                         struct series series[2], const cpu_set_t *allowed, uint64_t *seed, int turn,
-                         struct td_error *err)
+/* An op while it is timed. */
+struct timing {
+    struct td_op_timed *of;
+    cJSON *found;                    /* becomes of->found */
+    struct td_device_condition condition[2];
+    struct series series[2];
+    bool failed;
+};
+
+static bool begin_op(struct timing *t, struct td_op_timed *of)
 {
-    int first = turn & 1, i, p, rc = TD_OK;
+    t->of = of;
+    t->found = cJSON_CreateObject();
+    t->series[0] = (struct series){.list = cJSON_AddArrayToObject(t->found, "hot"), .condition = t->condition};
+    t->series[1] = (struct series){.cold = true, .list = cJSON_AddArrayToObject(t->found, "cold"), .condition = t->condition};
+    return t->series[1].list;
+}
+
+/* One start of an op. Each sample comes after one of the other build, which has taken the caches: a build that runs twice in a row is
+ * faster.
+ *   first : whose turn is first */
+static int time_op(struct td_build_process *side[2], struct timing *t, int first, int starts, struct td_error *err)
+{
+    int i, p, rc = TD_OK;
 
     for (i = 0; i < 2 && !rc; i++)
-        rc = td_build_process_restart(side[first ^ i], err);
-    if (!rc)
-        share_cpu(side, allowed, seed);
-    for (i = 0; i < 2 && !rc; i++)
-        rc = td_build_process_prepare(side[first ^ i], op, err);
+        rc = td_build_process_prepare(side[first ^ i], t->of->call, err);
     for (i = 0; i < 2 && !rc; i++) {
-        rc = set_up_series(side, &series[i], first, err);
-        for (p = 0; p < series[i].pairs && !rc; p++)
-            rc = time_pair(side, &series[i], first, err);
+        rc = set_up_series(side, &t->series[i], first, starts, err);
+        for (p = 0; p < t->series[i].pairs && !rc; p++)
+            rc = time_pair(side, &t->series[i], first, err);
     }
     for (i = 0; i < 2; i++)
         if (side[i]->sock >= 0)
             td_build_process_forget(side[i], NULL);
     return rc;
+}
+
+/* Start both builds anew, and time each op.
+ *   turn : even and odd by turns, so that each build is first in half of the starts */
+static void time_after_restart(struct td_build_process *side[2], struct timing *t, int n, const cpu_set_t *allowed, uint64_t *seed,
+                               int turn, int starts)
+{
+    const int first = turn & 1;
+    struct td_error err = {0};
+    int i, rc = TD_OK;
+
+    for (i = 0; i < 2 && !rc; i++)
+        rc = td_build_process_restart(side[first ^ i], &err);
+    if (!rc)
+        share_cpu(side, allowed, seed);
+    for (i = 0; i < n; i++) {
+        if (t[i].failed)
+            continue;
+        if (rc)
+            t[i].of->err = err;
+        t[i].failed = rc || time_op(side, &t[i], first, starts, &t[i].of->err);
+    }
 }
 
 static void add_method(cJSON *o, const struct td_build_process *candidate)
@@ -145,45 +181,74 @@ static void add_method(cJSON *o, const struct td_build_process *candidate)
 #else
     const char *cold_by = "sweep";
 #endif
-    const char *provider = candidate->opt.provider;
-    bool hip = !strcmp(provider, "hip"), on_gpu = hip || !strcmp(provider, "cuda") || candidate->on_gpu;
+    const bool hip = !strcmp(candidate->opt.provider, "hip"), on_gpu = td_op_timing_shares(candidate) || candidate->on_gpu;
 
-    cJSON_AddStringToObject(o, "start", on_gpu ? "places" : "process"); /* provider_gpu.c, renew; torch_gpu_ops.py, renew */
+    /* torch_gpu_ops.py, renew */
+    cJSON_AddStringToObject(o, "start", on_gpu && !td_op_timing_shares(candidate) ? "places" : "process");
     cJSON_AddStringToObject(o, "clock", hip ? "hip-event" : on_gpu ? "cuda-event" : "monotonic");
     cJSON_AddStringToObject(o, "cold_by", on_gpu ? "sweep" : cold_by);
 }
 
-int td_op_timing_measure(struct td_build_process *baseline, struct td_build_process *candidate,
-                         const struct td_op_call *op, uint64_t seed, cJSON **out,
-                         struct td_error *err)
+static void end_op(struct timing *t, const struct td_build_process *candidate, int starts, int64_t starts_of)
 {
-    struct td_build_process *side[2] = {baseline, candidate};
-    uint64_t state = seed * 2654435761u + 88172645463325252u;
-    cJSON *o = *out = cJSON_CreateObject();
-    struct td_device_condition condition[2] = {0};
-    struct series series[2] = {{.list = cJSON_AddArrayToObject(o, "hot"), .condition = condition},
-                               {.cold = true, .list = cJSON_AddArrayToObject(o, "cold"), .condition = condition}};
-    cJSON *device;
-    cpu_set_t allowed;
-    int i, rc = TD_OK;
-    const int coin = (int)(next_random(&state) >> 63);
+    cJSON *o = t->found, *device;
 
+    if (t->failed) {
+        cJSON_Delete(o);
+        return;
+    }
+    cJSON_AddNumberToObject(o, "starts", starts);
+    if (td_op_timing_shares(candidate))
+        cJSON_AddNumberToObject(o, "starts_of", (double)starts_of);
+    cJSON_AddNumberToObject(o, "runs_hot", t->series[0].runs);
+    cJSON_AddNumberToObject(o, "runs_cold", t->series[1].runs);
+    add_method(o, candidate);
+    if ((device = td_device_condition_json(&t->condition[0], &t->condition[1])))
+        cJSON_AddItemToObject(o, "device", device);
+    t->of->found = o;
+}
+
+bool td_op_timing_shares(const struct td_build_process *candidate)
+{
+    return !strcmp(candidate->opt.provider, "cuda") || !strcmp(candidate->opt.provider, "hip");
+}
+
+/* Time ops that share all their starts. */
+static void time_together(struct td_build_process *side[2], struct td_op_timed *ops, int n)
+{
+    const int starts = td_op_timing_shares(side[1]) ? TD_OP_TIMING_STARTS_SHARED : TD_OP_TIMING_STARTS;
+    struct timing *t = calloc((size_t)n, sizeof *t);
+    uint64_t state = (uint64_t)ops[0].op * 2654435761u + 88172645463325252u;
+    const int coin = (int)(next_random(&state) >> 63);
+    cpu_set_t allowed;
+    int i;
+
+    for (i = 0; i < n; i++) {
+        ops[i].found = NULL;
+        if (!t)
+            td_fail(&ops[i].err, TD_ENOMEM, "out of memory for timing %d ops", n);
+        else if ((t[i].failed = !begin_op(&t[i], &ops[i])))
+            td_fail(&ops[i].err, TD_ENOMEM, "out of memory for timing an op");
+    }
+    if (!t)
+        return;
     if (sched_getaffinity(0, sizeof allowed, &allowed))
         CPU_ZERO(&allowed);
-    for (i = 0; i < TD_OP_TIMING_STARTS && !rc; i++)
-        rc = time_after_restart(side, op, series, &allowed, &state, coin + i, err);
+    for (i = 0; i < starts; i++)
+        time_after_restart(side, t, n, &allowed, &state, coin + i, starts);
     for (i = 0; i < 2; i++) /* let them use all CPUs again; a process started since does already */
         if (side[i]->proc.pid > 0 && CPU_COUNT(&allowed))
             sched_setaffinity(side[i]->proc.pid, sizeof allowed, &allowed);
-    cJSON_AddNumberToObject(o, "starts", TD_OP_TIMING_STARTS);
-    cJSON_AddNumberToObject(o, "runs_hot", series[0].runs);
-    cJSON_AddNumberToObject(o, "runs_cold", series[1].runs);
-    add_method(o, candidate);
-    if ((device = td_device_condition_json(&condition[0], &condition[1])))
-        cJSON_AddItemToObject(o, "device", device);
-    if (rc) {
-        cJSON_Delete(o);
-        *out = NULL;
-    }
-    return rc;
+    for (i = 0; i < n; i++)
+        end_op(&t[i], side[1], starts, ops[0].op);
+    free(t);
+}
+
+void td_op_timing_measure(struct td_build_process *baseline, struct td_build_process *candidate, struct td_op_timed *ops, int n)
+{
+    struct td_build_process *side[2] = {baseline, candidate};
+    const int each = td_op_timing_shares(candidate) ? n : 1;
+
+    for (int i = 0; i < n; i += each)
+        time_together(side, ops + i, each);
 }

@@ -42,7 +42,6 @@ struct child {
     struct td_op_call source;    /* the op in the arena */
     void *images;
     void *prepared;              /* between PREPARE and RELEASE */
-    bool renewed;                /* between RESTART and HELLO: the build is still open */
     int64_t stage_ns[TD_STAGE_RELEASE + 1], entered_ns; /* how long each stage of the request took; when the last one began */
     bool clean;                  /* the last request ran, and left its inputs as they were */
     void *sweep;
@@ -381,11 +380,6 @@ static void serve_hello(struct child *c, struct td_proto_msg *m)
     struct td_error err = {0};
     char arg[sizeof m->text];
 
-    if (c->renewed) { /* the build is open already: repeat what the first HELLO was answered */
-        snprintf(m->text, sizeof m->text, "%s", c->provider->words ? c->provider->words(c->state) : "");
-        c->renewed = false;
-        return;
-    }
     snprintf(arg, sizeof arg, "%s", m->text);
     m->text[0] = '\0';
     c->provider = td_provider_find(m->provider);
@@ -446,16 +440,6 @@ static void serve_request(struct child *c, struct td_proto_msg *m)
         m->flags |= TD_PROTO_LAST;
 }
 
-/* Let the provider become as good as new with its build still open. False: it cannot. */
-static bool renew_provider(struct child *c)
-{
-    forget_prepared(c);
-    c->renewed = c->provider && c->provider->renew;
-    if (c->renewed)
-        c->provider->renew(c->state);
-    return c->renewed;
-}
-
 /* Execute this program again on the same socket: fresh memory, the build loaded again, and no fork
  * of a large parent. */
 static void restart_process(const struct child *c)
@@ -490,8 +474,6 @@ int td_child_serve(int sock)
         }
         if (fd >= 0)
             close(fd);
-        if (m.type == TD_PROTO_RESTART && renew_provider(&c))
-            continue;
         if (m.type == TD_PROTO_RESTART)
             restart_process(&c);
         serve_request(&c, &m);

@@ -159,6 +159,65 @@ static void test_a_lower_clock_is_no_regression(void **state)
     }
 }
 
+/* Two ops of each group in 24 starts that all share. On a GPU one process is slower than another by a percent or so, in all it runs
+ * (docs/measurements/2026-11-replay-timing.md).
+ *   shares : false: as if each op had starts of its own
+ *   *off   : in how many of 50 runs the total's interval does not hold 0
+ * How often of them the total was slower, by the policy's defaults. */
+static int called_slower(double factor, bool shares, int *off)
+{
+    int called = 0;
+
+    *off = 0;
+    for (int run = 0; run < 50; run++) {
+        struct td_groups none = {0};
+        struct td_judged_ops set;
+        struct td_policy policy;
+        struct td_speed s;
+        double process[24];
+        struct td_error err = {0, ""};
+
+        seed = 88172645463325252ULL + (unsigned long long)run * 7919;
+        make_ops(&set, same, 2, 3 * 24);
+        for (int i = 0; i < 24; i++)
+            process[i] = factor * exp(0.012 * normal());
+        for (size_t i = 0; i < set.n; i++) {
+            set.op[i].starts = 24;
+            set.op[i].starts_of = shares;
+            for (size_t p = 0; p < set.op[i].n_hot; p++)
+                for (int cold = 0; cold < 2; cold++) {
+                    double *to = (cold ? set.op[i].cold : set.op[i].hot) + p * 2;
+
+                    to[1] = to[0] * exp(0.003 * normal()) * process[p / 3];
+                }
+        }
+        td_policy_default(&policy);
+        assert_int_equal(td_speed_compare(&set, &none, NULL, NULL, NULL, 0, &policy, &s, &err), TD_OK);
+        for (size_t i = 0; i < s.n; i++)
+            if (s.row[i].total && s.row[i].metric == TD_OP_HOT) {
+                called += s.row[i].verdict == TD_REGRESSED;
+                *off += s.row[i].effect.lo > 0 || s.row[i].effect.hi < 0;
+            }
+        for (size_t i = 0; i < s.n; i++)
+            assert_int_equal(s.row[i].pairs.n, shares ? 24 : 24 * s.row[i].ops);
+        td_speed_release(&s);
+        td_judged_ops_release(&set);
+    }
+    return called;
+}
+
+static void test_ops_that_share_a_start_are_one_sample(void **state)
+{
+    int off;
+
+    (void)state;
+    assert_int_equal(called_slower(1, true, &off), 0);
+    assert_in_range(off, 0, 1);
+    assert_in_range(called_slower(1.02, true, &off), 45, 50);
+    called_slower(1, false, &off); /* hundreds of samples that are not independent: an interval that says nothing */
+    assert_in_range(off, 10, 50);
+}
+
 static void test_two_hundred_unchanged_builds_raise_no_alarm(void **state)
 {
     int i, alarms = 0;
@@ -540,6 +599,7 @@ int main(void)
         cmocka_unit_test(test_a_lower_clock_is_no_regression), cmocka_unit_test(test_two_hundred_unchanged_builds_raise_no_alarm),
         cmocka_unit_test(test_slow_starts_of_unchanged_builds_slow_no_row),
         cmocka_unit_test(test_measured_starts),
+        cmocka_unit_test(test_ops_that_share_a_start_are_one_sample),
         cmocka_unit_test(test_more_are_needed_than_there_are),
         cmocka_unit_test(test_a_total_alone_is_slower),
         cmocka_unit_test(test_ten_percent_are_caught),

@@ -247,15 +247,25 @@ static void no_library(void **state)
     td_build_process_stop(&r);
 }
 
+/* What came of timing the op; NULL, and *err says why. */
+static cJSON *measure(struct td_build_process *a, struct td_build_process *b, struct td_error *err)
+{
+    struct td_op_timed timed = {.call = &op, .op = 1};
+
+    td_op_timing_measure(a, b, &timed, 1);
+    *err = timed.err;
+    return timed.found;
+}
+
 static void timing_gives_pairs(void **state)
 {
     struct td_build_process a = start("", 2000), b = start("", 2000);
     struct td_error err = {0};
-    cJSON *t = NULL, *pair;
+    cJSON *t = measure(&a, &b, &err), *pair;
     int n = 0;
 
     (void)state;
-    if (td_op_timing_measure(&a, &b, &op, 1, &t, &err))
+    if (!t)
         fail_msg("%s", err.msg);
     cJSON_ArrayForEach(pair, cJSON_GetObjectItem(t, "hot")) {
         assert_int_equal(cJSON_GetArraySize(pair), 2);
@@ -276,12 +286,12 @@ static void a_lost_build_is_no_failed_op(void **state)
     struct td_error err = {0};
     struct td_run_result res;
     char gone[4096];
-    cJSON *t = NULL;
 
     (void)state;
     find_helper("gone.so", gone, sizeof gone);
     a.opt.arg = gone;
-    assert_int_equal(td_op_timing_measure(&a, &b, &op, 1, &t, &err), TD_EIO);
+    assert_null(measure(&a, &b, &err));
+    assert_int_equal(err.code, TD_EIO);
     td_error_clear(&err);
     assert_true(td_build_process_run(&a, &op, 1, &res, &err) < 0);
     assert_non_null(strstr(err.msg, "gone.so"));
@@ -298,38 +308,25 @@ static char *file_name(const char *helper)
     return path;
 }
 
-/* The starts of a provider that renews itself are no new processes: one could not open this build again. */
-static void a_gpu_process_stays(void **state)
+/* A context is one draw of how fast a process is, so the starts on a GPU are new processes, too. */
+static void a_gpu_process_starts_anew(void **state)
 {
     const char *root = getenv("ROOT");
-    char from[4096], gone[4096];
-    struct td_build_process_options o = {.name = "candidate",
-                                         .provider = "cuda",
-                                         .arg = gone,
-                                         .program = "/proc/self/exe",
-                                         .deadline_ms = 5000};
+    char file[4096];
+    struct td_build_process_options o = {.name = "candidate", .provider = "cuda", .arg = file, .program = "/proc/self/exe", .deadline_ms = 5000};
     struct td_error err = {0};
     struct td_build_process a, b;
-    cJSON *t = NULL;
-    struct td_buf file;
+    cJSON *t;
 
     (void)state;
     setenv("TD_CUDA_LIBRARY", file_name("lib_fake_cuda.so"), 1);
     setenv("TD_FAKE_CUDA_PLUGIN", file_name("lib_fake_simt.so"), 1);
-    find_helper("gone.fatbin", gone, sizeof gone);
-    snprintf(from, sizeof from, "%.4000s/tests/unit/data/gptq_like.fatbin", root ? root : ".");
-    td_buf_init(&file, 1 << 24);
-    assert_int_equal(td_fs_read(from, 1 << 24, &file, NULL), TD_OK);
-    assert_int_equal(td_fs_write_atomic(gone, file.data, file.len, NULL), TD_OK);
-    td_buf_release(&file);
-    if (td_build_process_start(&a, &o, &err) || td_build_process_start(&b, &o, &err))
+    snprintf(file, sizeof file, "%.4000s/tests/unit/data/gptq_like.fatbin", root ? root : ".");
+    if (td_build_process_start(&a, &o, &err) || td_build_process_start(&b, &o, &err) || !(t = measure(&a, &b, &err)))
         fail_msg("%s", err.msg);
-    assert_int_equal(unlink(gone), 0);
-    if (td_op_timing_measure(&a, &b, &op, 1, &t, &err))
-        fail_msg("%s", err.msg);
-    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(t, "hot")),
-                     TD_OP_TIMING_STARTS * TD_OP_TIMING_PAIRS);
-    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(t, "start")), "places");
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(t, "hot")), TD_OP_TIMING_STARTS_SHARED * TD_OP_TIMING_PAIRS);
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(t, "start")), "process");
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(t, "clock")), "cuda-event");
     assert_true(strstr(a.build, "cuda on ") == a.build); /* HELLO was answered as before */
     cJSON_Delete(t);
     td_build_process_stop(&a);
@@ -339,14 +336,14 @@ static void a_gpu_process_stays(void **state)
 static void timing_survives_a_crash(void **state)
 {
     struct td_build_process a = start("", 2000), b;
-    cJSON *t = NULL;
+    struct td_error err;
 
     (void)state;
     td_build_process_stop(&a);
     a = start("null", 2000);
     b = start("null", 2000);
-    assert_int_equal(td_op_timing_measure(&a, &b, &op, 1, &t, NULL), TD_ECRASH);
-    assert_null(t);
+    assert_null(measure(&a, &b, &err));
+    assert_int_equal(err.code, TD_ECRASH);
     td_build_process_stop(&a);
     td_build_process_stop(&b);
 }
@@ -536,7 +533,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(right_build), cmocka_unit_test(crashes_are_results), cmocka_unit_test(the_last_stage_and_words_are_kept), cmocka_unit_test(hang_is_a_result),
         cmocka_unit_test(memory_rules), cmocka_unit_test(a_failed_run_keeps_its_images), cmocka_unit_test(goes_on_after_a_crash),
         cmocka_unit_test(larger_op_gets_a_larger_arena), cmocka_unit_test(no_library), cmocka_unit_test(timing_gives_pairs),
-        cmocka_unit_test(timing_survives_a_crash), cmocka_unit_test(a_lost_build_is_no_failed_op), cmocka_unit_test(a_gpu_process_stays),
+        cmocka_unit_test(timing_survives_a_crash), cmocka_unit_test(a_lost_build_is_no_failed_op), cmocka_unit_test(a_gpu_process_starts_anew),
         cmocka_unit_test(packets_of_others_are_refused), cmocka_unit_test(arenas_are_checked), cmocka_unit_test(launches_cross),
         cmocka_unit_test(weights_are_sent_once), cmocka_unit_test(spoilt_weights_are_sent_again),
         cmocka_unit_test(equal_outputs_are_one),

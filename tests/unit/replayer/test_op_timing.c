@@ -14,6 +14,7 @@
 #define MOST 4096
 
 static struct { char who[MOST]; bool cold[MOST]; int n; } samples;
+static const struct td_op_call *fails; /* this op's third start crashes */
 static struct td_build_process builds[2] = {{.opt = {.provider = "cpu"}}, {.opt = {.provider = "cpu"}}}; /* baseline, candidate */
 
 int td_build_process_restart(struct td_build_process *r, struct td_error *err)
@@ -26,10 +27,12 @@ int td_build_process_restart(struct td_build_process *r, struct td_error *err)
 
 int td_build_process_prepare(struct td_build_process *r, const struct td_op_call *op, struct td_error *err)
 {
+    int restarts = 0;
+
     (void)r;
-    (void)op;
-    (void)err;
-    return TD_OK;
+    for (int i = 0; i < samples.n; i++)
+        restarts += samples.who[i] == '|';
+    return op == fails && restarts == 2 * 3 ? td_fail(err, TD_ECRASH, "crashed") : TD_OK;
 }
 
 int td_build_process_forget(struct td_build_process *r, struct td_error *err)
@@ -64,16 +67,25 @@ static int first_in_pairs(char who)
     return n;
 }
 
+static cJSON *measure(const struct td_op_call *call, int64_t op)
+{
+    struct td_op_timed timed = {.call = call, .op = op};
+
+    memset(&samples, 0, sizeof samples);
+    td_op_timing_measure(&builds[0], &builds[1], &timed, 1);
+    assert_non_null(timed.found);
+    assert_null(cJSON_GetObjectItemCaseSensitive(timed.found, "starts_of"));
+    return timed.found;
+}
+
 static void no_build_runs_twice_in_a_row(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 20; seed++) {
         struct td_op_call op = {0};
         const cJSON *hot, *pair;
-        cJSON *out = NULL;
+        cJSON *out = measure(&op, (int64_t)seed);
 
-        memset(&samples, 0, sizeof samples);
-        assert_int_equal(td_op_timing_measure(&builds[0], &builds[1], &op, seed, &out, NULL), TD_OK);
         for (int i = 1; i < samples.n; i++)
             assert_true(samples.who[i] == '|' || samples.who[i] != samples.who[i - 1]);
         hot = cJSON_GetObjectItemCaseSensitive(out, "hot");
@@ -87,14 +99,11 @@ static void no_build_runs_twice_in_a_row(void **state)
 static void each_is_first_in_half_of_the_starts(void **state)
 {
     struct td_op_call op = {0};
-    cJSON *out = NULL;
     int candidate_first = 0;
 
     (void)state;
     for (uint64_t seed = 0; seed < 20; seed++) {
-        memset(&samples, 0, sizeof samples);
-        assert_int_equal(td_op_timing_measure(&builds[0], &builds[1], &op, seed, &out, NULL), TD_OK);
-        cJSON_Delete(out);
+        cJSON_Delete(measure(&op, (int64_t)seed));
         /* the first start also chooses the number of runs, in two samples more of each */
         assert_in_range(first_in_pairs('b') - first_in_pairs('c') + 100, 98, 102);
         candidate_first += samples.who[2] == 'c';
@@ -102,9 +111,44 @@ static void each_is_first_in_half_of_the_starts(void **state)
     assert_in_range(candidate_first, 3, 17);
 }
 
+/* On a GPU the starts are new processes, of which all ops share each; one that crashes is left out, and the others stay. */
+static void ops_share_the_starts_of_a_gpu(void **state)
+{
+    struct td_op_call calls[3] = {0};
+    struct td_op_timed timed[3];
+    int restarts = 0;
+
+    (void)state;
+    memset(&samples, 0, sizeof samples);
+    memset(timed, 0, sizeof timed);
+    for (int i = 0; i < 3; i++)
+        timed[i] = (struct td_op_timed){.call = &calls[i], .op = 40 + i};
+    builds[0].opt.provider = builds[1].opt.provider = "cuda";
+    fails = &calls[1];
+    td_op_timing_measure(&builds[0], &builds[1], timed, 3);
+    fails = NULL;
+    builds[0].opt.provider = builds[1].opt.provider = "cpu";
+    for (int i = 0; i < samples.n; i++) {
+        restarts += samples.who[i] == '|';
+        assert_true(!i || samples.who[i] == '|' || samples.who[i] != samples.who[i - 1]);
+    }
+    assert_int_equal(restarts, 2 * TD_OP_TIMING_STARTS_SHARED);
+    assert_null(timed[1].found);
+    assert_int_equal(timed[1].err.code, TD_ECRASH);
+    for (int i = 0; i < 3; i += 2) {
+        const cJSON *hot = cJSON_GetObjectItemCaseSensitive(timed[i].found, "hot");
+
+        assert_int_equal(cJSON_GetArraySize(hot), TD_OP_TIMING_STARTS_SHARED * TD_OP_TIMING_PAIRS);
+        assert_int_equal(cJSON_GetObjectItemCaseSensitive(timed[i].found, "starts_of")->valueint, 40);
+        assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(timed[i].found, "start")), "process");
+        cJSON_Delete(timed[i].found);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(no_build_runs_twice_in_a_row), cmocka_unit_test(each_is_first_in_half_of_the_starts)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(no_build_runs_twice_in_a_row), cmocka_unit_test(each_is_first_in_half_of_the_starts),
+                                       cmocka_unit_test(ops_share_the_starts_of_a_gpu)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
