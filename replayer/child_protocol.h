@@ -21,9 +21,9 @@
  *                                                or the device's condition, a line before and a
  *                                                line after (provider.h, condition)
  * RELEASE   forgets what PREPARE made            status
- * RESTART   become a new process image, or the   no reply; HELLO is next
- *           provider's equivalent (provider.h,
- *           renew)
+ * RESTART   become a new process image; one in   no reply; HELLO is next
+ *           Python (ON_GPU) may go on in other
+ *           memory instead
  * BYE       end                                  no reply */
 #ifndef TD_REPLAYER_CHILD_PROTOCOL_H
 #define TD_REPLAYER_CHILD_PROTOCOL_H

@@ -12,7 +12,7 @@
 #define MAX_OFFERS 4096            /* of one name; vLLM's Marlin has over a thousand instances */
 #define MAX_NAMES 64               /* looked for */
 
-struct loaded { const void *image; void *module; }; /* image NULL: of before a renewal */
+struct loaded { const void *image; void *module; };
 struct named {
     char identifier[96], refused[480];
     int n;
@@ -67,8 +67,8 @@ void td_gpu_build_close(struct td_gpu_build *b)
 
     if (!b)
         return;
-    td_gpu_build_renew(b);
-    td_gpu_build_drop(b);
+    for (i = 0; i < b->n_loaded; i++)
+        b->driver->unload(b->device, b->loaded[i].module);
     for (i = 0; i < b->n_names; i++)
         free_offers(&b->names[i]);
     free(b->loaded);
@@ -261,27 +261,4 @@ int td_gpu_build_function(struct td_gpu_build *b, const char *identifier, int i,
     else if (to->n_params < 0)
         take_params(w->hits[i].kernel, to);
     return rc;
-}
-
-void td_gpu_build_renew(struct td_gpu_build *b)
-{
-    int i;
-
-    for (i = 0; i < b->n_loaded; i++)
-        b->loaded[i].image = NULL;
-    for (i = 0; i < b->n_names; i++)
-        if (b->names[i].functions)
-            memset(b->names[i].functions, 0, MAX_OFFERS * sizeof *b->names[i].functions);
-}
-
-void td_gpu_build_drop(struct td_gpu_build *b)
-{
-    int i, kept = 0;
-
-    for (i = 0; i < b->n_loaded; i++)
-        if (b->loaded[i].image)
-            b->loaded[kept++] = b->loaded[i];
-        else
-            b->driver->unload(b->device, b->loaded[i].module);
-    b->n_loaded = kept;
 }

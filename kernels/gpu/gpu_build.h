@@ -26,13 +26,8 @@ const struct td_gpu_image *td_gpu_build_image(const struct td_gpu_build *b);
 int td_gpu_build_offers(struct td_gpu_build *b, const char *identifier,
                         const struct td_gpu_offer **offers, char *why, size_t size);
 /* Load offer i of that name. The driver must report the parameters that the adapter has, if it reports
- * any. *f is valid until renew or close. */
+ * any. *f is valid until close. */
 int td_gpu_build_function(struct td_gpu_build *b, const char *identifier, int i,
                           const struct td_gpu_function **f, struct td_error *err);
-
-/* From now on functions are loaded again, at other addresses. The code loaded before stays loaded
- * until td_gpu_build_drop(), so that the new copy cannot land at the same address. */
-void td_gpu_build_renew(struct td_gpu_build *b);
-void td_gpu_build_drop(struct td_gpu_build *b);
 
 #endif

@@ -57,10 +57,6 @@ struct td_provider {
     int (*half_sums)(const void *state, const void *prepared);
     /* After an error: can nothing run in this process any more? */
     bool (*is_dead)(const void *state);
-    /* For timing, where a new process costs seconds; called while nothing is prepared. The next
-     * prepare must place code and tensors at new addresses: none that was used since the last
-     * prepare without a renewal. NULL: the replayer starts a new process instead. */
-    void (*renew)(void *state);
 };
 
 #endif

@@ -7,11 +7,7 @@
  * the build, provider_gpu_gemm.c asks the GPU's library. This file has the life of a run, its
  * output, its guards and its clock. prepare brings the weights into the layout that the kernel
  * reads, and all tensors to the GPU. run does what a server does for one op, and waits for it. time
- * does the same between two events of the stream, without waiting in between.
- *
- * A context and the containers of a large library cost a second or so. So the starts of a timed op
- * are not new processes (renew): each loads the code again and allocates all tensors while those of
- * the earlier starts are still there. Context, stream and events stay. */
+ * does the same between two events of the stream, without waiting in between. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,10 +30,8 @@ static void gpu_close(void *state)
 
     if (!s)
         return;
-    if (s->build) {
-        td_gpu_memory_free_held(s);
+    if (s->build)
         td_gpu_memory_free_left(s);
-    }
     td_gpu_stage_close(s);
     td_gpu_build_close(s->build);
     td_gpu_blas_close(s->blas);
@@ -197,12 +191,8 @@ static int gpu_prepare(void *state, const struct td_op_call *op, void **prepared
     if (!p)
         return td_fail(err, TD_ENOMEM, "out of memory");
     td_gpu_stage_begin(s);
-    if (!s->renewed)
-        td_gpu_memory_free_held(s);
     if ((no = choose_kind(s, op, p)))
         td_fail(err, TD_EUNSUPPORTED, "%s", no);
-    p->hold = s->renewed;
-    s->renewed = false;
     if (no || upload(s, p, err)) {
         gpu_release(s, p);
         if (err->code == TD_ENOMEM)
@@ -387,14 +377,6 @@ static int sweep_caches(struct td_gpu_state *s, struct td_error *err)
     return rc ? rc : s->driver->set(s->device, s->sweep.address, 1, bytes, err);
 }
 
-static void gpu_renew(void *state)
-{
-    struct td_gpu_state *s = state;
-
-    td_gpu_build_renew(s->build);
-    s->renewed = true;
-}
-
 static int time_runs(struct td_gpu_state *s, struct td_gpu_prepared *p, uint32_t runs, int64_t *ns, struct td_error *err)
 {
     int rc = s->driver->mark(s->device, 0, err);
@@ -438,7 +420,7 @@ static void gpu_condition(void *state, char *out, size_t size)
 #define THE_REST                                                                                   \
     .supports = gpu_supports, .prepare = gpu_prepare, .run = gpu_run, .fetch = gpu_fetch,          \
     .release = gpu_release, .close = gpu_close, .words = gpu_words, .refill = gpu_refill,          \
-    .time = gpu_time, .varies = gpu_varies, .half_sums = gpu_half_sums, .is_dead = gpu_is_dead, .renew = gpu_renew,            \
+    .time = gpu_time, .varies = gpu_varies, .half_sums = gpu_half_sums, .is_dead = gpu_is_dead,            \
     .rounding = gpu_rounding, .condition = gpu_condition
 const struct td_provider td_provider_cuda = {.name = "cuda", .open = cuda_open, THE_REST};
 const struct td_provider td_provider_hip = {.name = "hip", .open = hip_open, THE_REST};

@@ -1,9 +1,7 @@
 /* provider_gpu_blas.c - the GPU's library of products for a prepared op, and the W that it multiplies.
  * SPDX-License-Identifier: Apache-2.0
  *
- * W is poisoned like an output: elements that the kernel leaves out become NaN in C. The library's own
- * code stays where it is when a timed op starts anew (renew): for it, as for the context, one draw of
- * addresses stands for the run. */
+ * W is poisoned like an output: elements that the kernel leaves out become NaN in C. */
 #include "kernels/providers/provider_gpu_blas.h"
 
 #include <stdio.h>

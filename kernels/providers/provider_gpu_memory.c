@@ -12,19 +12,6 @@ const char *const td_gpu_place_names[TD_GPU_N_PLACES] = {
     "a", "qweight", "qzeros", "scales", "g_idx", "c", "bias", "c_tmp", "locks",
     "the reconstructed weights", "w"};
 
-static void free_all(struct td_gpu_state *s, struct td_gpu_memory memory[TD_GPU_N_PLACES])
-{
-    for (int i = 0; i < TD_GPU_N_PLACES && !s->driver->is_dead(s->device); i++)
-        s->driver->free(s->device, &memory[i]);
-}
-
-void td_gpu_memory_free_held(struct td_gpu_state *s)
-{
-    while (s->n_held)
-        free_all(s, s->held[--s->n_held]);
-    td_gpu_build_drop(s->build);
-}
-
 static bool has_left(const struct td_gpu_state *s)
 {
     bool any = false;
@@ -68,14 +55,9 @@ static void leave(struct td_gpu_state *s, int at, const struct td_gpu_memory *m)
 
 void td_gpu_memory_release(struct td_gpu_state *s, struct td_gpu_prepared *p)
 {
-    for (int i = 0; i < TD_GPU_N_PLACES && !p->hold; i++)
+    for (int i = 0; i < TD_GPU_N_PLACES; i++)
         if (p->memory[i].address && !s->driver->is_dead(s->device))
             leave(s, i, &p->memory[i]);
-    if (!p->hold)
-        return;
-    if (s->n_held == TD_GPU_HELD)
-        td_gpu_memory_free_held(s);
-    memcpy(s->held[s->n_held++], p->memory, sizeof p->memory);
 }
 
 /* Place another tensor where one lay. False: it would not lie there as in memory of its own. */
@@ -94,7 +76,7 @@ static bool place_again(struct td_gpu_memory *m, size_t bytes, size_t align, boo
 
 static bool use_spare(struct td_gpu_state *s, struct td_gpu_prepared *p, enum td_gpu_place at, size_t bytes, size_t align)
 {
-    for (int k = 0; k < TD_GPU_SPARES && !p->hold; k++) {
+    for (int k = 0; k < TD_GPU_SPARES; k++) {
         struct td_gpu_memory *m = &s->spare[at][k];
 
         if (!m->address || !place_again(m, bytes, align, p->op->guard))
@@ -114,11 +96,9 @@ int td_gpu_memory_alloc(struct td_gpu_state *s, struct td_gpu_prepared *p, enum 
 
     bytes = bytes ? bytes : 1;
     align = align < 16 ? 16 : align; /* kernels load 16 bytes at once */
-    if (!use_spare(s, p, at, bytes, align) && (s->n_held || has_left(s)) &&
-        s->driver->alloc(s->device, bytes, align, p->op->guard, m, NULL) == TD_ENOMEM) {
-        td_gpu_memory_free_held(s); /* a start at an old place is better than none */
+    if (!use_spare(s, p, at, bytes, align) && has_left(s) &&
+        s->driver->alloc(s->device, bytes, align, p->op->guard, m, NULL) == TD_ENOMEM)
         td_gpu_memory_free_left(s);
-    }
     rc = m->address ? TD_OK : s->driver->alloc(s->device, bytes, align, p->op->guard, m, err);
     if (!rc && m->reserved)
         rc = s->driver->set(s->device, m->reserved, TD_GPU_GAP_BYTE, m->mapped_bytes, err);
@@ -173,7 +153,7 @@ static void keep(struct td_gpu_state *s, const struct td_gpu_prepared *p, enum t
     struct td_gpu_memory *m = &s->kept[at].memory;
 
     s->kept[at].content = (struct td_hash){0, 0};
-    if (at == TD_GPU_AT_A || !bytes || p->hold || td_hash_is_zero(p->content))
+    if (at == TD_GPU_AT_A || !bytes || td_hash_is_zero(p->content))
         return;
     if (m->bytes != bytes) {
         s->driver->free(s->device, m);

@@ -15,8 +15,7 @@
 extern const char *const td_gpu_place_names[TD_GPU_N_PLACES];
 
 /* Allocate p->memory[at] (at least one byte), where guards are asked for with TD_GPU_GAP_BYTE around
- * it. align: of the tensor's address when recorded. When the device is full, held memory, and what earlier ops left, is
- * freed first. TD_ENOMEM, and what the driver returns. */
+ * it. align: of the tensor's address when recorded. When the device is full, what earlier ops left is freed first. TD_ENOMEM, and what the driver returns. */
 int td_gpu_memory_alloc(struct td_gpu_state *s, struct td_gpu_prepared *p, enum td_gpu_place at,
                         size_t bytes, size_t align, struct td_error *err);
 /* The same, and copy `bytes` bytes of data there.
@@ -28,10 +27,8 @@ bool td_gpu_memory_has(const struct td_gpu_state *s, const struct td_gpu_prepare
 /* Name p's weights and how they lie on the GPU: fills p->content.
  *   layout : of the kernel; what else decides where a weight's bytes lie are the op's attributes, without m */
 void td_gpu_memory_name_weights(struct td_gpu_prepared *p, const char *layout);
-/* Leave p's memory to the next op, or hold it where p->hold asks for that. */
+/* Leave p's memory to the next op. */
 void td_gpu_memory_release(struct td_gpu_state *s, struct td_gpu_prepared *p);
-/* Free all held memory, and the code of earlier starts. */
-void td_gpu_memory_free_held(struct td_gpu_state *s);
 /* Free what earlier ops left. */
 void td_gpu_memory_free_left(struct td_gpu_state *s);
 

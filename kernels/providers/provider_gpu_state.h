@@ -18,7 +18,6 @@
 #include "kernels/gpu/gpu_build.h"
 
 #define TD_GPU_SPARES 6            /* mappings of other sizes for a place: of few rows, of some, of many */
-#define TD_GPU_HELD 8              /* more than the starts of a timed op (TD_OP_TIMING_STARTS) */
 
 /* What a piece of device memory is for. */
 enum td_gpu_place {
@@ -45,10 +44,6 @@ struct td_gpu_state {
     struct td_gpu_blas *blas;      /* the library of products; NULL: not looked for yet, or not there */
     char no_blas[400];             /* why it is not there; "": not looked for yet */
     struct td_gpu_memory sweep;    /* fills the caches; allocated by the first cold timing */
-    bool renewed;                  /* renew was called, and nothing was prepared since */
-    /* Memory of earlier starts of a timed op, not freed yet, so that the next start lies elsewhere. */
-    struct td_gpu_memory held[TD_GPU_HELD][TD_GPU_N_PLACES];
-    int n_held;
     /* What the last op left, for the next: memory to place its tensors in, and the weights as they were uploaded, in memory that
      * no kernel is given. */
     struct td_gpu_memory spare[TD_GPU_N_PLACES][TD_GPU_SPARES];
@@ -69,7 +64,6 @@ struct td_gpu_prepared {
     size_t c_bytes;                /* of C on the device */
     void *back[1 + 2 * TD_GPU_N_PLACES]; /* pieces of the stage: C of the last run; of each place the gap before it, and behind it */
     bool c_dense;                  /* C is dense on the device, though op->out may have gaps */
-    bool hold;                     /* a start of a timed op: its memory is held when it is released */
     struct td_hash content;        /* of all its weights, and of how they lie on the GPU; zero: not known */
 
     struct td_gpu_linear linear;   /* of kind gemm; addresses once uploaded */

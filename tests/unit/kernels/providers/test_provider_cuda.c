@@ -317,41 +317,6 @@ static void test_time(void **state)
     gpu->close(s);
 }
 
-/* A timed op's starts: code and tensors lie elsewhere each time, and nothing stays when the next op comes. */
-static void test_starts_lie_elsewhere(void **state)
-{
-    struct { uint64_t qweight, c; void *code; } seen[5];
-    void *s = open_build(like), *p = NULL;
-    struct td_error err = {0};
-    struct td_op_call op;
-    const size_t before = fake->bytes_in_use();
-    size_t one;
-
-    (void)state;
-    make_gptq(&op, 1, 4, false, 6);
-    assert_int_equal(gpu->prepare(s, &op, &p, &err), 0);
-    one = fake->bytes_in_use() - before;
-    gpu->release(s, p);
-    for (int i = 0; i < 5; i++) {
-        const struct td_gpu_prepared *now;
-
-        gpu->renew(s);
-        assert_int_equal(gpu->prepare(s, &op, &p, &err), 0);
-        now = p;
-        seen[i].qweight = now->memory[TD_GPU_AT_QWEIGHT].address;
-        seen[i].c = now->memory[TD_GPU_AT_C].address;
-        seen[i].code = now->launch[0].f->handle;
-        for (int j = 0; j < i; j++)
-            assert_true(seen[i].qweight != seen[j].qweight && seen[i].c != seen[j].c && seen[i].code != seen[j].code);
-        gpu->release(s, p);
-    }
-    assert_int_equal(fake->bytes_in_use() - before, 6 * one); /* the memory of the first is left for a later op */
-    assert_true(run_and_compare(s, &op, &err) < 2e-3);
-    assert_int_equal(fake->bytes_in_use() - before, one);
-    random_gptq_free(&op);
-    gpu->close(s);
-}
-
 /* Give each tensor the name of its bytes. */
 static void name_bytes(struct td_op_call *op)
 {
@@ -427,29 +392,6 @@ static void test_weights_are_uploaded_once(void **state)
     random_gptq_free(&others);
 }
 
-/* Where memory is short, places of before are given up rather than the op. */
-static void test_short_memory_gives_up_places(void **state)
-{
-    void *s = open_build(like), *p = NULL;
-    struct td_error err = {0};
-    const size_t before = fake->bytes_in_use();
-    struct td_op_call op;
-
-    (void)state;
-    make_gptq(&op, 1, 4, false, 7);
-    for (int i = 0; i < 2; i++) {
-        gpu->renew(s);
-        if (i)
-            fake->fault("alloc", 2, 2);
-        assert_int_equal(gpu->prepare(s, &op, &p, &err), 0);
-        gpu->release(s, p);
-    }
-    gpu->close(s);
-    assert_int_equal(fake->bytes_in_use(), before);
-    random_gptq_free(&op);
-    fake->reset();
-}
-
 /* Seen on an H200: an op is refused once its scales are on their way, and the next op's first wait says CUDA_ERROR_LAUNCH_FAILED. */
 static void test_what_is_under_way_is_waited_for(void **state)
 {
@@ -502,7 +444,7 @@ int main(void)
         cmocka_unit_test(test_ops_are_right), cmocka_unit_test(test_c_is_zero_before_each_run), cmocka_unit_test(test_our_kernels_from_both_layouts), cmocka_unit_test(test_what_it_cannot_do_is_named),
         cmocka_unit_test(test_many_rows_go_to_cublas), cmocka_unit_test(test_either_half_may_be_wrong), cmocka_unit_test(test_no_cublas), cmocka_unit_test(test_cublas_beside_the_build),
         cmocka_unit_test(test_faults_are_sentences), cmocka_unit_test(test_a_write_behind_c_is_caught_by_the_guard_alone), cmocka_unit_test(test_time),
-        cmocka_unit_test(test_starts_lie_elsewhere), cmocka_unit_test(test_short_memory_gives_up_places), cmocka_unit_test(test_weights_are_uploaded_once),
+        cmocka_unit_test(test_weights_are_uploaded_once),
         cmocka_unit_test(test_what_is_under_way_is_waited_for), cmocka_unit_test(test_no_driver),
     };
 
