@@ -1,7 +1,8 @@
 """ask_others.py HOST:PORT COUNT [MODEL] - requests of a plain client, one after the other, to a server that others listen to.
 
 Completions and chats in turn, streamed but for every third, under a model's name that is made up. With MODEL, completions alone,
-for that model: a server may refuse others, and have no template for chats.
+for that model: a server may refuse others, and have no template for chats. They ask for the count of tokens, without which nobody
+knows how many rows a prompt has.
 SPDX-License-Identifier: Apache-2.0
 """
 import json
@@ -29,6 +30,8 @@ def ask(request):
 model = sys.argv[3] if len(sys.argv) > 3 else None
 for n in range(int(sys.argv[2])):
     body = {"model": model or "gpt-4o-mini", "max_tokens": 8, "temperature": 0, "stream": n % 3 != 2}
+    if model and body["stream"]:
+        body["stream_options"] = {"include_usage": True}
     text = f"{n + 1} and {n + 2} are"
     if n % 2 and not model:
         path, body["messages"] = "/v1/chat/completions", [{"role": "user", "content": text}]

@@ -35,9 +35,10 @@ for s in steps:
     if s["how"] not in ("exact", "inferred") or len(s["spans"]) != 1:
         wrong.append(f"step {s['step']}: {s['how']}, of {len(s['spans'])} exchanges")
 for x in exchanges:
-    c = x.get("computed", {})
-    if rows[x["stream"]] != c.get("prompt", 0) + c.get("answer", 0) - 1:
-        wrong.append(f"exchange {x['stream']}: {rows[x['stream']]} rows of {c}")
+    c, usage = x.get("computed", {}), x.get("usage", {})
+    tokens = c.get("prompt", usage.get("prompt_tokens", 0)) + c.get("answer", usage.get("completion_tokens", 0))
+    if rows[x["stream"]] != tokens - 1:
+        wrong.append(f"exchange {x['stream']}: {rows[x['stream']]} rows of {tokens} tokens")
 if wrong:
     sys.exit("; ".join(wrong))
 print(f"{len(exchanges)} exchanges of others, {len(ops)} ops in {len(steps)} steps: all their rows are known, and no others came")

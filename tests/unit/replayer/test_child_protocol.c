@@ -316,7 +316,7 @@ static void a_gpu_process_starts_anew(void **state)
     struct td_build_process_options o = {.name = "candidate", .provider = "cuda", .arg = file, .program = "/proc/self/exe", .deadline_ms = 5000};
     struct td_error err = {0};
     struct td_build_process a, b;
-    cJSON *t;
+    cJSON *t = NULL;
 
     (void)state;
     setenv("TD_CUDA_LIBRARY", file_name("lib_fake_cuda.so"), 1);
