@@ -34,6 +34,12 @@ static void set_bad(struct td_http *h, const char *what, const char *line)
             h->bad[i] = '?';
 }
 
+/* The end of a request line: "HTTP/1.1", and nothing behind it but blanks. A text about HTTP goes on. */
+static bool is_version(const char *text)
+{
+    return !strncmp(text, "HTTP/1.", 7) && isdigit((unsigned char)text[7]) && text[8 + strspn(text + 8, " \t")] == '\0';
+}
+
 static void read_start_line(struct td_http *h, const char *line)
 {
     const char *sp = strchr(line, ' '), *end;
@@ -42,7 +48,7 @@ static void read_start_line(struct td_http *h, const char *line)
         return; /* blank lines before a message are allowed */
     if (h->request) {
         end = sp ? strchr(sp + 1, ' ') : NULL;
-        if (!sp || !end || strncmp(end + 1, "HTTP/1.", 7) || (size_t)(sp - line) >= sizeof h->method) {
+        if (!sp || !end || !is_version(end + 1) || (size_t)(sp - line) >= sizeof h->method) {
             set_bad(h, "no HTTP/1.1 request line", line);
             return;
         }

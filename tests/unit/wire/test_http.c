@@ -52,6 +52,28 @@ static void check(const char *text, enum td_http_state state, const char *body)
     }
 }
 
+/* Bytes in the middle of a body may begin with a text about HTTP: that is no request. */
+static void a_request_line_ends_with_its_version(void **state)
+{
+    static const struct { const char *line; bool good; } LINES[] = {
+        {"POST /v1/completions HTTP/1.1\r\n\r\n", true},  {"POST /v1/completions HTTP/1.0 \t\r\n\r\n", true},
+        {"GET / HTTP/1.1\n\n", true},                     {"POST / HTTP/1.1 is a request line\r\n\r\n", false},
+        {"POST / HTTP/1.1\", \"stream\": true}\r\n\r\n", false}, {"POST / HTTP/1.\r\n\r\n", false},
+        {"POST / HTTP/2.0\r\n\r\n", false}};
+    struct td_http h;
+    struct td_buf body;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof LINES / sizeof *LINES; i++) {
+        td_buf_init(&body, 1 << 20);
+        td_http_init(&h, true, keep, &body);
+        td_http_feed(&h, LINES[i].line, strlen(LINES[i].line));
+        assert_int_equal(h.state, LINES[i].good ? TD_HTTP_DONE : TD_HTTP_BAD);
+        td_http_release(&h);
+        td_buf_release(&body);
+    }
+}
+
 static void chunks_are_the_same_in_any_pieces(void **state)
 {
     (void)state;
@@ -74,7 +96,7 @@ static void chunks_are_the_same_in_any_pieces(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(chunks_are_the_same_in_any_pieces)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_request_line_ends_with_its_version), cmocka_unit_test(chunks_are_the_same_in_any_pieces)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
