@@ -1,10 +1,10 @@
-/* answer_alike.h - read an event that equals the one before it but for its text, without parsing it.
+/* answer_alike.h - read an event that differs from the one before it in its text alone, without parsing it.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Most events of a stream without logprobs and ids are such. Whether only the text may differ is tried once, on two
- * events that differ from a given one in that string alone: td_answer_read() must make a token each of them, and
- * nothing else. What it made of the given event besides, it made of that event already. So the answer is the one that
- * td_answer_read() alone gives, for any bytes. */
+ * Most events of a stream without logprobs and ids are like that. Whether the text alone may differ is tried once for a
+ * given event, on two others that differ from it in that string only: td_answer_read() must make one token of each of
+ * them, and nothing else. Whatever else the event says, td_answer_read() has taken from the given event already. So for
+ * any bytes the answer is the one that td_answer_read() alone gives. */
 #ifndef TD_WIRE_ANSWER_ALIKE_H
 #define TD_WIRE_ANSWER_ALIKE_H
 

@@ -1,8 +1,8 @@
 /* event_blocks.h - take records of the wire on the path of an event, and pass them on in another thread.
  * SPDX-License-Identifier: Apache-2.0
  *
- * What a record costs where it is put is one copy into a block of memory: no lock, no allocation, no system
- * call, but once for about 1 MiB of them. A thread takes them from there to two receivers, in their order:
+ * Putting a record costs one copy into a block of memory. A lock, an allocation or a system call comes only
+ * once in about 1 MiB of records. A thread takes them from there to two receivers, in their order:
  *   soon : within a tenth of a second (the writer, which commits twice a second)
  *   late : at the next drain, or when more than TD_EVENT_BLOCKS_LATE of bytes wait (parsing)
  * so that nothing is parsed or written where a byte's time is taken, and parsing waits, where it can, until

@@ -5,12 +5,12 @@
  * wire/client.h makes them: the note "open", what was sent, what was received, the note "close". Answers
  * come in the order of the requests (RFC 9112, 9.3.2), so several may wait for theirs.
  *
- * An exchange that is not there from its first to its last byte is closed with the reason: as "cut" where
- * the server broke off, else as TD_ERROR_UNSEEN. Behind
- * a loss nobody knows by counting which answer is whose, and bytes of a body may look like a message. TCP's
- * numbers tell: a client that waits for its answers had all bytes of the server before this one when it
- * asked (the request's ack is the answer's first byte), and the server had the request (the answer's ack is
- * not before its end). Behind a loss only such a pair counts, and none where requests did not wait. */
+ * An exchange of which a part is missing is closed with the reason: as "cut" where the server broke off, else
+ * as TD_ERROR_UNSEEN. Behind a loss, counting does not tell which answer is whose, and bytes of a body may
+ * look like a message. TCP's numbers do tell. A client that waits for its answers had all earlier bytes of the
+ * server when it asked: the request's ack is the number of the answer's first byte. And the server had the
+ * whole request: the answer's ack is not before the request's end. Behind a loss, and where a direction begins
+ * in the middle, only such a pair counts. None counts where requests did not wait for answers. */
 #ifndef TD_WIRE_CAPTURE_CONVERSATION_H
 #define TD_WIRE_CAPTURE_CONVERSATION_H
 

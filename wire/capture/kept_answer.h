@@ -1,11 +1,11 @@
 /* kept_answer.h - one answer of a server: where it ends, and its records of the wire log.
  * SPDX-License-Identifier: Apache-2.0
  *
- * An answer is recorded as it came, piece by piece, but one that the server compressed: in compressed bytes no key
- * can be searched for. Its body is recorded as the text that it stands for, in chunks, each with the time of the
- * packet that completed it. A note before says so (wire/stream_notes.h), and the headers Content-Encoding,
- * Content-Length and Transfer-Encoding give way to "Transfer-Encoding: chunked". So the head waits until it is
- * there as a whole. */
+ * An answer is recorded as it came, piece by piece. One that the server compressed is not, for in compressed bytes no
+ * key can be searched for. Its body is recorded as the text that it stands for, in chunks, each with the time of the
+ * packet that completed it. A note before it says so (wire/stream_notes.h), and "Transfer-Encoding: chunked" stands in
+ * place of the headers Content-Encoding, Content-Length and Transfer-Encoding. So the head waits until it is there as a
+ * whole. */
 #ifndef TD_WIRE_CAPTURE_KEPT_ANSWER_H
 #define TD_WIRE_CAPTURE_KEPT_ANSWER_H
 

@@ -2,10 +2,11 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Segments may come out of order, twice, overlapping, or not at all. Bytes are handed on in order, with
- * the time at which they were all there: that is when the receiver could read them. What the capture
- * lost is a gap. A hole becomes one where the receiver acknowledged its bytes a while ago, where too much
- * waits behind it, or at the end. Of segments that disagree those count that were handed on, else
- * those with the lower number, else the first. */
+ * the time at which they and all before them were there: the receiver could read them then. Missing bytes
+ * are a hole while they may still come, and a gap once the capture has lost them: where the receiver
+ * acknowledged them a while ago, where too much waits behind the hole, or at the end. Where segments
+ * disagree about a byte, what was handed on counts; else the segment with the lower number; else the one
+ * that came first. */
 #ifndef TD_WIRE_CAPTURE_REASSEMBLY_H
 #define TD_WIRE_CAPTURE_REASSEMBLY_H
 
