@@ -65,7 +65,7 @@ static const struct td_arg table[] = {
     {"requests", 0, TD_ARG_I64, &given.o.requests, "N",
      "requests to be timed, the prompts in turn (default: --repeat of each)", 1, TD_RECORD_MOST_REQUESTS},
     {"warmup", 0, TD_ARG_I64, &given.o.warmup, "N",
-     "send N requests of the suite before those that are timed (default: one short request)", 1, 10000},
+     "behind the short request that comes first, send N of the suite before those that are timed", 1, 10000},
     {"connections", 0, TD_ARG_STR, &given.o.connections, "pooled|never",
      "keep connections for later requests, or make a new one for each (default pooled)", 0, 0},
     {"max-tokens", 'n', TD_ARG_I64, &given.o.max_tokens, "N",
