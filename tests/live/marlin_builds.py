@@ -4,7 +4,7 @@
 CSRC is the folder csrc of vLLM 0.26's source distribution. `fetch` in its place has pip download that from its registry (38 MB),
 and nothing of it run. Writes OUT/GROUPS/NAME.fatbin for ARCH (sm_90), which `gate --build` takes beside a recording of a vLLM
 with --linear-backend marlin: the instances that vLLM launches for 4 bits and float16 on a GPU of 132 multiprocessors, for the
-sizes of random_gptq.py (tests/unit/data/vllm_launches.txt). GROUPS: g128, g32 (groups of so many rows), act (act-order),
+sizes of random_gptq.py (tests/unit/data/vllm_launches.txt). GROUPS: g128, g32 (groups of so many rows),
 awq (zero points, groups of 128); all, where none is named. And OUT/GROUPS/builds.txt: name, then `caught`, `right`, `any` (what
 it gives is shown, and nothing is expected) or `slow`. Needs nvcc. Five minutes of one core for each of GROUPS.
 SPDX-License-Identifier: Apache-2.0
@@ -17,9 +17,10 @@ from kernel_builds import compile_build, edited, fetch
 
 MARLIN = "libtorch_stable/quantization/marlin"
 F16, U4B8, U4 = 1125899906910725, 1125899907892224, 1125899906843648
-# name: the type of the weights, and how many rows of 16 are a group (0: in any order)
-GROUPS = {"g128": (U4B8, 8), "awq": (U4, 8), "act": (U4B8, 0), "g32": (U4B8, 2)}
-ALL = "g128 awq act g32"
+# name: the type of the weights, and how many rows of 16 are a group. Act-order has no instances of its own where all of K is there:
+# vLLM permutes the columns of A, and launches those of its groups (marlin.cu, is_k_full).
+GROUPS = {"g128": (U4B8, 8), "awq": (U4, 8), "g32": (U4B8, 2)}
+ALL = "g128 awq g32"
 
 # Instances: threads, blocks of 16 rows, of 16 columns, of 16 of K, and whether it is for 8 rows at most.
 LAUNCHED = ((128, 1, 4, 8, 0), (128, 1, 4, 8, 1), (128, 2, 4, 8, 0), (128, 3, 4, 8, 0), (128, 4, 4, 8, 0),

@@ -93,7 +93,8 @@ stage_marlin-builds() {
     while IFS=: read -r form options; do
         [[ $form = *${FORMS:-}* ]] || continue
         builds=$all/$form
-        made marlin_builds.py "$all" "$builds/builds.txt" "$form" || continue
+        [ "$form" != act ] || builds=$all/g128 # vLLM permutes the columns of A, and launches the same instances
+        made marlin_builds.py "$all" "$builds/builds.txt" "$(basename "$builds")" || continue
         # shellcheck disable=SC2086
         record_form "marlin-$form" marlin $options </dev/null || continue
         while read -r name want; do
