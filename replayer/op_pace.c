@@ -76,7 +76,7 @@ const struct td_op_choice *td_op_pace_next(struct td_op_pace *p, const struct td
     }
     if (!next)
         return NULL;
-    if (p->measures && !is_first && next->turn != p->turn)
+    if (p->measures && !is_first && next->turn != p->turn && next->turn >= least_ops(r->opt)) /* what an op takes decides about the next */
         return NULL;
     p->turn = next->turn;
     return next;
