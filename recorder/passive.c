@@ -515,6 +515,10 @@ int td_passive_record(const struct td_passive_options *opt, const volatile sig_a
     struct passive p = {.opt = opt, .stop = stop, .err = err};
     int rc = open_all(&p, err);
 
+    if (rc == TD_EIO && *stop) { /* a signal broke off the read of the file's head */
+        td_error_clear(err);
+        td_fail(err, TD_EIO, "interrupted before a packet came; nothing is recorded");
+    }
     if (!rc)
         rc = arm_tap(&p, err);
     if (!rc) {
