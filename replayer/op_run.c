@@ -146,6 +146,21 @@ static bool is_due(const struct td_op_run *r, const struct td_op_item *it)
            it->candidate.status == TD_RUN_OK && it->baseline.status == TD_RUN_OK;
 }
 
+/* What td_op_timing_measure() is at. */
+struct timing { struct td_op_run *run; const struct td_op_item *first; int n; };
+
+static void show_start(void *ctx, int start, int starts)
+{
+    const struct timing *t = ctx;
+
+    if (t->n == 1) {
+        show_op(t->run, t->first, "timing both builds");
+        return;
+    }
+    snprintf(t->run->now, sizeof t->run->now, "timing both builds, %d ops, start %d of %d", t->n, start + 1, starts);
+    td_op_run_show_progress(t->run);
+}
+
 int64_t td_op_run_time(struct td_op_run *r, struct td_op_item *items, int n)
 {
     const int64_t began_ns = td_clock_mono_ns();
@@ -161,8 +176,7 @@ int64_t td_op_run_time(struct td_op_run *r, struct td_op_item *items, int n)
         }
         if (!due || (due < most && i < n - 1))
             continue;
-        show_op(r, of[0], due > 1 ? "timing both builds, first" : "timing both builds");
-        td_op_timing_measure(&r->builds->baseline, &r->builds->candidate, timed, due);
+        td_op_timing_measure(&r->builds->baseline, &r->builds->candidate, timed, due, show_start, &(struct timing){r, of[0], due});
         for (k = 0; k < due; k++) {
             of[k]->speed = timed[k].found;
             if (!timed[k].found)

@@ -214,7 +214,8 @@ bool td_op_timing_shares(const struct td_build_process *candidate)
 }
 
 /* Time ops that share all their starts. */
-static void time_together(struct td_build_process *side[2], struct td_op_timed *ops, int n)
+static void time_together(struct td_build_process *side[2], struct td_op_timed *ops, int n, void (*tell)(void *ctx, int start, int starts),
+                          void *ctx)
 {
     const int starts = td_op_timing_shares(side[1]) ? TD_OP_TIMING_STARTS_SHARED : TD_OP_TIMING_STARTS;
     struct timing *t = calloc((size_t)n, sizeof *t);
@@ -234,8 +235,11 @@ static void time_together(struct td_build_process *side[2], struct td_op_timed *
         return;
     if (sched_getaffinity(0, sizeof allowed, &allowed))
         CPU_ZERO(&allowed);
-    for (i = 0; i < starts; i++)
+    for (i = 0; i < starts; i++) {
+        if (tell)
+            tell(ctx, i, starts);
         time_after_restart(side, t, n, &allowed, &state, coin + i, starts);
+    }
     for (i = 0; i < 2; i++) /* let them use all CPUs again; a process started since does already */
         if (side[i]->proc.pid > 0 && CPU_COUNT(&allowed))
             sched_setaffinity(side[i]->proc.pid, sizeof allowed, &allowed);
@@ -244,11 +248,12 @@ static void time_together(struct td_build_process *side[2], struct td_op_timed *
     free(t);
 }
 
-void td_op_timing_measure(struct td_build_process *baseline, struct td_build_process *candidate, struct td_op_timed *ops, int n)
+void td_op_timing_measure(struct td_build_process *baseline, struct td_build_process *candidate, struct td_op_timed *ops, int n,
+                          void (*tell)(void *ctx, int start, int starts), void *ctx)
 {
     struct td_build_process *side[2] = {baseline, candidate};
     const int each = td_op_timing_shares(candidate) ? n : 1;
 
     for (int i = 0; i < n; i += each)
-        time_together(side, ops + i, each);
+        time_together(side, ops + i, each, tell, ctx);
 }

@@ -252,7 +252,7 @@ static cJSON *measure(struct td_build_process *a, struct td_build_process *b, st
 {
     struct td_op_timed timed = {.call = &op, .op = 1};
 
-    td_op_timing_measure(a, b, &timed, 1);
+    td_op_timing_measure(a, b, &timed, 1, NULL, NULL);
     *err = timed.err;
     return timed.found;
 }

@@ -72,7 +72,7 @@ static cJSON *measure(const struct td_op_call *call, int64_t op)
     struct td_op_timed timed = {.call = call, .op = op};
 
     memset(&samples, 0, sizeof samples);
-    td_op_timing_measure(&builds[0], &builds[1], &timed, 1);
+    td_op_timing_measure(&builds[0], &builds[1], &timed, 1, NULL, NULL);
     assert_non_null(timed.found);
     assert_null(cJSON_GetObjectItemCaseSensitive(timed.found, "starts_of"));
     return timed.found;
@@ -111,12 +111,18 @@ static void each_is_first_in_half_of_the_starts(void **state)
     assert_in_range(candidate_first, 3, 17);
 }
 
+static void count_start(void *ctx, int start, int starts)
+{
+    assert_int_equal(start, (*(int *)ctx)++);
+    assert_int_equal(starts, TD_OP_TIMING_STARTS_SHARED);
+}
+
 /* On a GPU the starts are new processes, of which all ops share each; one that crashes is left out, and the others stay. */
 static void ops_share_the_starts_of_a_gpu(void **state)
 {
     struct td_op_call calls[3] = {0};
     struct td_op_timed timed[3];
-    int restarts = 0;
+    int restarts = 0, told = 0;
 
     (void)state;
     memset(&samples, 0, sizeof samples);
@@ -125,7 +131,8 @@ static void ops_share_the_starts_of_a_gpu(void **state)
         timed[i] = (struct td_op_timed){.call = &calls[i], .op = 40 + i};
     builds[0].opt.provider = builds[1].opt.provider = "cuda";
     fails = &calls[1];
-    td_op_timing_measure(&builds[0], &builds[1], timed, 3);
+    td_op_timing_measure(&builds[0], &builds[1], timed, 3, count_start, &told);
+    assert_int_equal(told, TD_OP_TIMING_STARTS_SHARED);
     fails = NULL;
     builds[0].opt.provider = builds[1].opt.provider = "cpu";
     for (int i = 0; i < samples.n; i++) {
