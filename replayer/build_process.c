@@ -246,7 +246,7 @@ int td_build_process_restart(struct td_build_process *r, struct td_error *err)
     struct td_proto_msg m;
 
     if (r->sock < 0)
-        return TD_OK;
+        return start_again(r, err);
     new_message(r, TD_PROTO_RESTART, &m);
     r->arena_sent = false;
     if (td_proto_send(r->sock, &m, -1, err))

@@ -76,7 +76,8 @@ void td_build_process_leave(struct td_build_process *r);
 /* End the child and free what r holds. A zeroed struct is allowed. */
 void td_build_process_stop(struct td_build_process *r);
 
-/* Let the child begin anew in fresh memory: a new process image, or what a child in Python does (child_protocol.h, RESTART). Errors as of td_build_process_start(). A child that is gone stays gone: TD_OK. */
+/* Let the child begin anew in fresh memory: a new process image, or what a child in Python does (child_protocol.h, RESTART). One that
+ * is gone is started again. Errors as of td_build_process_start(). */
 int td_build_process_restart(struct td_build_process *r, struct td_error *err);
 
 /* Run the op `repeats` times, each time on a freshly poisoned output. A crash or a hang is a result

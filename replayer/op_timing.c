@@ -110,8 +110,14 @@ static void share_cpu(struct td_build_process *side[2], const cpu_set_t *allowed
             CPU_SET(cpu, &one);
     if (CPU_COUNT(&one) != 1)
         return;
-    sched_setaffinity(side[0]->proc.pid, sizeof one, &one);
-    sched_setaffinity(side[1]->proc.pid, sizeof one, &one);
+    for (int i = 0; i < 2; i++)
+        if (side[i]->proc.pid > 0) /* 0 is this process */
+            sched_setaffinity(side[i]->proc.pid, sizeof one, &one);
+}
+
+static bool is_stopped(const struct td_build_process *r)
+{
+    return r->opt.stop && *r->opt.stop;
 }
 
 /* An op while it is timed. */
@@ -152,26 +158,31 @@ static int time_op(struct td_build_process *side[2], struct timing *t, int first
     return rc;
 }
 
-/* Start both builds anew, and time each op.
+/* Start both builds anew, and time each op that has not failed. False: none is left.
  *   turn : even and odd by turns, so that each build is first in half of the starts */
-static void time_after_restart(struct td_build_process *side[2], struct timing *t, int n, const cpu_set_t *allowed, uint64_t *seed,
+static bool time_after_restart(struct td_build_process *side[2], struct timing *t, int n, const cpu_set_t *allowed, uint64_t *seed,
                                int turn, int starts)
 {
     const int first = turn & 1;
     struct td_error err = {0};
+    bool left = false;
     int i, rc = TD_OK;
 
-    for (i = 0; i < 2 && !rc; i++)
+    for (i = 0; i < 2 && !rc && !is_stopped(side[0]); i++)
         rc = td_build_process_restart(side[first ^ i], &err);
     if (!rc)
         share_cpu(side, allowed, seed);
     for (i = 0; i < n; i++) {
         if (t[i].failed)
             continue;
+        if (!rc && is_stopped(side[0])) /* no process is started for the others any more */
+            rc = td_fail(&err, TD_EINTR, "stopped by a signal");
         if (rc)
             t[i].of->err = err;
         t[i].failed = rc || time_op(side, &t[i], first, starts, &t[i].of->err);
+        left |= !t[i].failed;
     }
+    return left;
 }
 
 static void add_method(cJSON *o, const struct td_build_process *candidate)
@@ -221,6 +232,7 @@ static void time_together(struct td_build_process *side[2], struct td_op_timed *
     struct timing *t = calloc((size_t)n, sizeof *t);
     uint64_t state = (uint64_t)ops[0].op * 2654435761u + 88172645463325252u;
     const int coin = (int)(next_random(&state) >> 63);
+    bool left = true;
     cpu_set_t allowed;
     int i;
 
@@ -235,10 +247,10 @@ static void time_together(struct td_build_process *side[2], struct td_op_timed *
         return;
     if (sched_getaffinity(0, sizeof allowed, &allowed))
         CPU_ZERO(&allowed);
-    for (i = 0; i < starts; i++) {
+    for (i = 0; i < starts && left; i++) {
         if (tell)
             tell(ctx, i, starts);
-        time_after_restart(side, t, n, &allowed, &state, coin + i, starts);
+        left = time_after_restart(side, t, n, &allowed, &state, coin + i, starts);
     }
     for (i = 0; i < 2; i++) /* let them use all CPUs again; a process started since does already */
         if (side[i]->proc.pid > 0 && CPU_COUNT(&allowed))

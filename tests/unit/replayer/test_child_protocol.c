@@ -300,6 +300,22 @@ static void a_lost_build_is_no_failed_op(void **state)
     td_build_process_stop(&b);
 }
 
+/* A process that ended is started again together with the other one, not later by an op. */
+static void a_process_that_is_gone_starts_again(void **state)
+{
+    struct td_build_process r = start("abort", 2000);
+    struct td_run_result res = run(&r);
+    struct td_error err = {0};
+
+    (void)state;
+    assert_int_equal(res.status, TD_RUN_CRASHED);
+    td_run_result_release(&res);
+    assert_true(r.sock < 0);
+    assert_int_equal(td_build_process_restart(&r, &err), TD_OK);
+    assert_true(r.sock >= 0 && r.proc.pid > 0);
+    td_build_process_stop(&r);
+}
+
 static char *file_name(const char *helper)
 {
     static char path[4096];
@@ -533,7 +549,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(right_build), cmocka_unit_test(crashes_are_results), cmocka_unit_test(the_last_stage_and_words_are_kept), cmocka_unit_test(hang_is_a_result),
         cmocka_unit_test(memory_rules), cmocka_unit_test(a_failed_run_keeps_its_images), cmocka_unit_test(goes_on_after_a_crash),
         cmocka_unit_test(larger_op_gets_a_larger_arena), cmocka_unit_test(no_library), cmocka_unit_test(timing_gives_pairs),
-        cmocka_unit_test(timing_survives_a_crash), cmocka_unit_test(a_lost_build_is_no_failed_op), cmocka_unit_test(a_gpu_process_starts_anew),
+        cmocka_unit_test(timing_survives_a_crash), cmocka_unit_test(a_lost_build_is_no_failed_op),
+        cmocka_unit_test(a_process_that_is_gone_starts_again), cmocka_unit_test(a_gpu_process_starts_anew),
         cmocka_unit_test(packets_of_others_are_refused), cmocka_unit_test(arenas_are_checked), cmocka_unit_test(launches_cross),
         cmocka_unit_test(weights_are_sent_once), cmocka_unit_test(spoilt_weights_are_sent_again),
         cmocka_unit_test(equal_outputs_are_one),

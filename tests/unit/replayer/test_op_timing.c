@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <sched.h>
 #include <string.h>
 
 /* The processes are the test's. */
@@ -15,6 +16,8 @@
 
 static struct { char who[MOST]; bool cold[MOST]; int n; } samples;
 static const struct td_op_call *fails; /* this op's third start crashes */
+static volatile sig_atomic_t stop;
+static int stop_after = -1;            /* so many samples a signal comes */
 static struct td_build_process builds[2] = {{.opt = {.provider = "cpu"}}, {.opt = {.provider = "cpu"}}}; /* baseline, candidate */
 
 int td_build_process_restart(struct td_build_process *r, struct td_error *err)
@@ -49,6 +52,7 @@ int td_build_process_time(struct td_build_process *r, uint32_t iterations, bool 
 
     (void)err;
     assert_true(samples.n < MOST);
+    stop = stop_after >= 0 && samples.n >= stop_after;
     *ns = (int64_t)iterations * (samples.n && samples.who[samples.n - 1] == who ? 500000 : 1000000);
     samples.cold[samples.n] = cold;
     samples.who[samples.n++] = who;
@@ -152,10 +156,74 @@ static void ops_share_the_starts_of_a_gpu(void **state)
     }
 }
 
+static int restarts_so_far(void)
+{
+    int n = 0;
+
+    for (int i = 0; i < samples.n; i++)
+        n += samples.who[i] == '|';
+    return n;
+}
+
+/* Where no op is left that can be timed, no process is started for it. */
+static void nothing_starts_once_all_failed(void **state)
+{
+    struct td_op_call call = {0};
+    struct td_op_timed timed = {.call = &call};
+
+    (void)state;
+    memset(&samples, 0, sizeof samples);
+    fails = &call;
+    td_op_timing_measure(&builds[0], &builds[1], &timed, 1, NULL, NULL);
+    fails = NULL;
+    assert_null(timed.found);
+    assert_int_equal(timed.err.code, TD_ECRASH);
+    assert_int_equal(restarts_so_far(), 2 * 3);
+}
+
+/* A signal ends it between two ops, though no build is waited for then; what came of the ops is not complete. */
+static void a_signal_ends_it(void **state)
+{
+    struct td_op_call calls[3] = {0};
+    struct td_op_timed timed[3];
+
+    (void)state;
+    memset(&samples, 0, sizeof samples);
+    memset(timed, 0, sizeof timed);
+    for (int i = 0; i < 3; i++)
+        timed[i] = (struct td_op_timed){.call = &calls[i], .op = i};
+    builds[0].opt.provider = builds[1].opt.provider = "cuda";
+    builds[0].opt.stop = builds[1].opt.stop = &stop;
+    stop_after = 8; /* in the first op */
+    td_op_timing_measure(&builds[0], &builds[1], timed, 3, NULL, NULL);
+    builds[0].opt.provider = builds[1].opt.provider = "cpu";
+    builds[0].opt.stop = builds[1].opt.stop = NULL;
+    stop_after = -1;
+    assert_int_equal(restarts_so_far(), 2);
+    for (int i = 0; i < 3; i++)
+        assert_null(timed[i].found);
+    assert_int_equal(timed[1].err.code, TD_EINTR);
+    assert_int_equal(timed[2].err.code, TD_EINTR);
+}
+
+/* A process that is gone, as those here are, has pid 0, and 0 is whoever asks. */
+static void the_replayer_keeps_its_cpus(void **state)
+{
+    struct td_op_call op = {0};
+    cpu_set_t before, after;
+
+    (void)state;
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    cJSON_Delete(measure(&op, 1));
+    assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
+    assert_true(CPU_EQUAL(&before, &after));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(no_build_runs_twice_in_a_row), cmocka_unit_test(each_is_first_in_half_of_the_starts),
-                                       cmocka_unit_test(ops_share_the_starts_of_a_gpu)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_replayer_keeps_its_cpus), cmocka_unit_test(no_build_runs_twice_in_a_row), cmocka_unit_test(each_is_first_in_half_of_the_starts),
+                                       cmocka_unit_test(ops_share_the_starts_of_a_gpu),
+                                       cmocka_unit_test(nothing_starts_once_all_failed), cmocka_unit_test(a_signal_ends_it)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
