@@ -100,7 +100,7 @@ static int run_batch(struct td_op_batches *b, struct td_op_batch *of, struct td_
         atomic_fetch_add(&b->run->ran, 1);
     }
     td_replay_is_at(TD_AT_LAST_OP);
-    if (!rc && !is_over(b))
+    if (!rc) /* what ran is timed, though the time may be over */
         td_op_pace_rest(b->pace, td_op_run_time(b->run, of->item, of->ran));
     b->ran_ns += td_clock_mono_ns() - began_ns;
     return rc > 0 ? TD_EIO : rc;

@@ -142,7 +142,7 @@ static void show_op(struct td_op_run *r, const struct td_op_item *it, const char
 
 static bool is_due(const struct td_op_run *r, const struct td_op_item *it)
 {
-    return r->has_baseline && r->opt->op_timing && it->is_timed && it->has_baseline && !it->without_reference &&
+    return !(r->opt->stop && *r->opt->stop) && r->has_baseline && r->opt->op_timing && it->is_timed && it->has_baseline && !it->without_reference &&
            it->candidate.status == TD_RUN_OK && it->baseline.status == TD_RUN_OK;
 }
 
