@@ -303,11 +303,13 @@ static int await_builds(struct td_op_replay *j, struct td_error *err)
 /* Load the builds, and do the rest meanwhile. */
 static int open_all(struct td_op_replay *j, bool at_once, struct td_error *err)
 {
+    const double pass_s = j->pace.pass_s; /* the second time nothing is listed */
     struct td_error unlisted = {0};
     int rc;
 
     j->began_ns = td_clock_mono_ns();
     td_op_pace_begin(&j->pace, j->run.opt->time_s);
+    j->pace.pass_s = pass_s;
     rc = td_build_pair_begin(j->run.opt, &j->run.builds, err);
     if (rc)
         return rc;
