@@ -12,7 +12,7 @@
 #include "format/coverage.h"
 #include "metrics/figures_json.h"
 
-/* The checksum of the baseline's whole pack, gigabytes, made beside all else (td_baseline_pack_begin). */
+/* The checksum of the baseline's whole pack, gigabytes, made beside all else. */
 struct td_baseline_pack {
     const struct td_fixture *fx;            /* NULL: it is not made */
     struct td_beside thread;

@@ -83,7 +83,7 @@ void td_speed_release(struct td_speed *s)
         free(s->row[i].pairs.log_ratio);
         free(s->row[i].pairs.base);
         free(s->row[i].pairs.now);
-        free(s->row[i].shared);
+        td_shared_starts_release(&s->row[i].shared);
     }
     free(s->row);
     free(s->block);

@@ -12,6 +12,7 @@
 
 #include "common/cpu_others.h"
 #include "common/error.h"
+#include "differ/shared_starts.h"
 #include "differ/stats.h"
 #include "differ/verdict.h"
 
@@ -32,14 +33,11 @@ bool td_speed_metric_is_op(enum td_speed_metric m);
 /* Pairs of timings as log ratios, with the values they came from. */
 struct td_ratios { double *log_ratio, *base, *now; size_t n, cap; };
 
-/* A start of both processes in which several ops were timed. of: as td_judged_op.starts_of; ops: how many of the row, so far */
-struct td_shared_start { int64_t of; size_t start, ops; };
-
 struct td_speed_row {
     enum td_speed_metric metric;
     struct td_ratios pairs;      /* of ops one a start: the middle one of the start's pairs, or of ops that share it the
                                     geometric mean of these */
-    struct td_shared_start *shared; size_t n_shared; /* [n_shared] <= pairs.n: which start a sample is of */
+    struct td_shared_starts shared; /* samples of ops that shared a start */
     char *label;                 /* category, "kernel shape M class", or "total" */
     bool total;
     size_t ops;                  /* timed ops in it; 0: a row of servers */

@@ -35,40 +35,32 @@ static void find_middle(double (*pairs)[2], size_t n, double middle[2])
 }
 
 /* Make a pair part of the sample of a start that the row has already. */
-static void merge(struct td_speed_row *row, size_t at, const double pair[2])
+static void merge(struct td_ratios *r, struct td_shared_start *at, const double pair[2])
 {
-    const double weight = 1.0 / (double)++row->shared[at].ops;
-    struct td_ratios *r = &row->pairs;
+    const double weight = 1.0 / (double)++at->ops;
+    const size_t i = at->sample;
 
-    r->base[at] *= pow(pair[0] / r->base[at], weight);
-    r->now[at] *= pow(pair[1] / r->now[at], weight);
-    r->log_ratio[at] = log(r->now[at] / r->base[at]);
+    r->base[i] *= pow(pair[0] / r->base[i], weight);
+    r->now[i] *= pow(pair[1] / r->now[i], weight);
+    r->log_ratio[i] = log(r->now[i] / r->base[i]);
 }
 
 /* Add a sample to the row: a start of an op. Processes that live through several ops make all of them faster or slower, so ops that
  * share a start are one sample. */
 static int add_sample(struct td_speed_row *row, const struct td_judged_op *op, size_t start, const double pair[2])
 {
+    struct td_shared_start *at = op->starts_of ? td_shared_starts_find(&row->shared, op->starts_of, start) : NULL;
     const size_t first = row->pairs.n;
-    struct td_shared_start *grown;
-    size_t i;
     int rc;
 
-    for (i = 0; op->starts_of && i < row->n_shared; i++)
-        if (row->shared[i].of == op->starts_of && row->shared[i].start == start) {
-            merge(row, i, pair);
-            return TD_OK;
-        }
+    if (at) {
+        merge(&row->pairs, at, pair);
+        return TD_OK;
+    }
     rc = td_ratios_add(&row->pairs, pair[0], pair[1], false);
     if (rc || row->pairs.n == first || !op->starts_of)
         return rc;
-    if (!(grown = realloc(row->shared, row->pairs.n * sizeof *grown)))
-        return TD_ENOMEM;
-    row->shared = grown;
-    while (row->n_shared < first)
-        grown[row->n_shared++] = (struct td_shared_start){.of = 0};
-    grown[row->n_shared++] = (struct td_shared_start){op->starts_of, start, 1};
-    return TD_OK;
+    return td_shared_starts_add(&row->shared, op->starts_of, start, first);
 }
 
 /* Count an op, and its starts that are slower: noise that lasts for a while makes a few starts slower, not
@@ -152,10 +144,10 @@ int td_speed_ops(const struct td_judged_ops *set, struct td_speed *s, struct td_
 
 double td_speed_ops_effect(const struct td_speed_row *row, const struct td_policy *policy)
 {
-    return row->n_shared ? policy->gpu_effect : policy->ops_effect;
+    return row->shared.n ? policy->gpu_effect : policy->ops_effect;
 }
 
 double td_speed_ops_noise(const struct td_speed_row *row, const struct td_policy *policy)
 {
-    return row->n_shared ? policy->gpu_noise : policy->ops_noise;
+    return row->shared.n ? policy->gpu_noise : policy->ops_noise;
 }

@@ -59,6 +59,24 @@ static void one_more_is_refused_by_name(void **state)
     td_judged_ops_release(&set);
 }
 
+/* What is no time is left out, and so is what is none of a process: products and roots of such overflow, and no verdict is made of NaN. */
+static void only_times_are_pairs(void **state)
+{
+    struct td_op op = {.op = 7, .kind = (char[]){"gemm"}};
+    struct td_judged_ops set = {0};
+    struct td_error err = {0, ""};
+
+    (void)state;
+    op.judge = cJSON_Parse("{\"speed\":{\"starts_of\":7,\"hot\":[[1,2],[1e300,1e300],[1e-300,1],[0,1],[-1,1],[1],[\"NaN\",1],[3,4]]}}");
+    assert_non_null(op.judge);
+    assert_int_equal(td_judged_ops_add(&set, "fx", &op, &err), TD_OK);
+    assert_int_equal(set.op[0].n_hot, 2);
+    assert_true(set.op[0].hot[3] == 4);
+    assert_int_equal(set.op[0].starts_of, 8);
+    td_judged_ops_release(&set);
+    cJSON_Delete(op.judge);
+}
+
 /* Rows of the speed table are told apart by all of their words. */
 static void long_labels_are_rows_of_their_own(void **state)
 {
@@ -79,6 +97,7 @@ static void long_labels_are_rows_of_their_own(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(all_attributes_arrive), cmocka_unit_test(one_more_is_refused_by_name),
+                                       cmocka_unit_test(only_times_are_pairs),
                                        cmocka_unit_test(long_labels_are_rows_of_their_own)};
 
     return cmocka_run_group_tests_name("judged_ops", tests, NULL, NULL);

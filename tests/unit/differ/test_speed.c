@@ -218,6 +218,22 @@ static void test_ops_that_share_a_start_are_one_sample(void **state)
     assert_in_range(off, 10, 50);
 }
 
+/* A start is found however many there are, and only under its own number and that of its ops. */
+static void test_starts_are_found_again(void **state)
+{
+    struct td_shared_starts s = {0};
+
+    (void)state;
+    assert_null(td_shared_starts_find(&s, 1, 0));
+    for (size_t i = 0; i < 5000; i++)
+        assert_int_equal(td_shared_starts_add(&s, 1 + (int64_t)(i / 24), i % 24, i), TD_OK);
+    for (size_t i = 0; i < 5000; i++)
+        assert_int_equal(td_shared_starts_find(&s, 1 + (int64_t)(i / 24), i % 24)->sample, i);
+    assert_null(td_shared_starts_find(&s, 1, 24));
+    assert_null(td_shared_starts_find(&s, 210, 0));
+    td_shared_starts_release(&s);
+}
+
 static void test_two_hundred_unchanged_builds_raise_no_alarm(void **state)
 {
     int i, alarms = 0;
@@ -600,6 +616,7 @@ int main(void)
         cmocka_unit_test(test_slow_starts_of_unchanged_builds_slow_no_row),
         cmocka_unit_test(test_measured_starts),
         cmocka_unit_test(test_ops_that_share_a_start_are_one_sample),
+        cmocka_unit_test(test_starts_are_found_again),
         cmocka_unit_test(test_more_are_needed_than_there_are),
         cmocka_unit_test(test_a_total_alone_is_slower),
         cmocka_unit_test(test_ten_percent_are_caught),
