@@ -5,7 +5,6 @@
 
 #include "replayer/op_batch.h"
 
-#define TD_OP_BATCH_OPS 256       /* of a batch that is alone */
 #define TD_OP_BATCH_BESIDE_OPS 64 /* of one of several */
 
 /* With so many bytes in all batches together none is begun. */

@@ -10,6 +10,8 @@
 #include "replayer/judge_place.h"
 #include "replayer/op_load.h"
 
+#define TD_OP_BATCH_OPS 256 /* of a batch that is alone: at most so many run, and are timed, together */
+
 /* An op without a reference: its new output against the recorded one and against the baseline
  * build's. */
 struct td_op_compared {

@@ -8,7 +8,6 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "kernels/ops/op_kinds.h"
-#include "replayer/op_batch_read.h"
 #include "replayer/op_timing.h"
 
 #define MAX_CRASHES 20  /* of one group; the rest of the group is not tried then */
