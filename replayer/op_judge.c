@@ -27,7 +27,15 @@
 
 /* ---- batches --------------------------------------------------------------------------------- */
 
-struct work { int first, n; int64_t size; }; /* items that share a reference; n 0: one item without one */
+/* Items that share a reference; n 0: one item without one. Who takes it computes the reference, and then all threads that are free judge
+ * its items. */
+struct work {
+    int first, n; int64_t size;
+    struct work_refs *refs;        /* NULL: there was no memory; released with the last item */
+    int64_t refs_ns;               /* what they took */
+    atomic_bool is_open;           /* from now on its items are judged */
+    atomic_int next, left;         /* item that is taken next; not judged yet */
+};
 
 /* How an item was before it was judged. */
 struct before { enum td_op_status status; char reason[480]; bool again; };
@@ -69,6 +77,9 @@ struct side_refs {
     int rc;
     struct td_error err;
 };
+
+/* The references of a work. made : [n] of different roundings; side : which of them each side of an item is judged by */
+struct work_refs { struct side_refs made[TD_SIDES], *side[TD_SIDES]; int n; };
 
 /* Compute the references that were not found.
  *   which : [n] their places in s->refs */
@@ -152,41 +163,32 @@ static void judge_or_refuse_item(struct td_op_item *it, struct side_refs *const 
     }
 }
 
-static void judge_work(const struct batch *b, const struct work *w)
+static struct work_refs *find_all_refs(const struct batch *b, const struct work *w)
 {
-    struct td_op_item *first = &b->items[w->first];
+    const struct td_op_item *first = &b->items[w->first];
     const struct td_op_kind *kind = td_op_kind_find(first->call.kind);
-    struct side_refs *made = calloc(TD_SIDES, sizeof *made), *side[TD_SIDES];
+    struct work_refs *refs = calloc(1, sizeof *refs);
     const char *rounding[TD_SIDES] = {td_op_item_rounding(first, NULL), td_op_item_rounding(first, &first->candidate),
                                      td_op_item_rounding(first, &first->baseline)};
-    int64_t at;
-    int i, s, k, n = 0;
+    int s, k;
 
-    for (s = 0; made && s < TD_SIDES; s++) {
-        for (k = 0; k < n && strcmp(made[k].rounding, rounding[s]); k++)
+    for (s = 0; refs && s < TD_SIDES; s++) {
+        for (k = 0; k < refs->n && strcmp(refs->made[k].rounding, rounding[s]); k++)
             ;
-        if (k == n) {
-            const int64_t began_ns = td_clock_mono_ns();
+        if (k == refs->n) {
+            refs->made[k].rounding = rounding[s];
+            find_refs(b, kind, w, &refs->made[refs->n++]);
+        }
+        refs->side[s] = &refs->made[k];
+    }
+    return refs;
+}
 
-            made[n].rounding = rounding[s];
-            find_refs(b, kind, w, &made[n++]);
-            td_replay_spent(TD_TIME_JUDGE_REFERENCES, began_ns);
-        }
-        side[s] = &made[k];
-    }
-    at = td_clock_mono_ns();
-    for (i = 0; i < w->n; i++) {
-        if (made) {
-            judge_or_refuse_item(&first[i], side, i);
-        } else {
-            first[i].no_memory = true;
-            td_op_item_fail(&first[i], TD_OP_BROKEN, "out of memory for the reference");
-        }
-    }
-    td_replay_spent(TD_TIME_JUDGE_OUTPUTS, at);
-    for (k = 0; k < n; k++)
-        release_refs(&made[k], w->n);
-    free(made);
+static void release_all_refs(struct work_refs *refs, int n)
+{
+    for (int k = 0; refs && k < refs->n; k++)
+        release_refs(&refs->made[k], n);
+    free(refs);
 }
 
 static void compare_work(struct td_op_item *it)
@@ -199,38 +201,102 @@ static void compare_work(struct td_op_item *it)
     }
 }
 
-static void share_time(struct td_op_item *items, const struct work *w, int64_t took_ns)
+static void tell_done(struct batch *b, int n, bool tell)
 {
-    const int n = w->n ? w->n : 1;
-    int i;
+    const int done = atomic_fetch_add(&b->done, n) + n;
 
-    for (i = 0; i < n; i++)
-        items[w->first + i].judge_ns = took_ns / n;
+    if (tell)
+        b->tell(b->ctx, done);
 }
 
-/* Take works until none is left, then help those who still compute a reference. tell: may this thread
- * report how far all of them are? */
+static void end_work(struct batch *b)
+{
+    if (atomic_fetch_sub(&b->unfinished, 1) == 1)
+        td_product_wake();
+}
+
+/* Compute the references of a work, and let all threads judge its items. */
+static void open_work(struct batch *b, struct work *w, bool tell)
+{
+    const int64_t began_ns = td_clock_mono_ns();
+
+    if (!w->n) {
+        compare_work(&b->items[w->first]);
+        b->items[w->first].judge_ns = td_clock_mono_ns() - began_ns;
+        tell_done(b, 1, tell);
+        end_work(b);
+        return;
+    }
+    w->refs = find_all_refs(b, w);
+    td_replay_spent(TD_TIME_JUDGE_REFERENCES, began_ns);
+    w->refs_ns = td_clock_mono_ns() - began_ns;
+    atomic_store(&w->left, w->n);
+    atomic_store(&w->is_open, true);
+    td_product_wake();
+}
+
+static bool has_items(const struct work *w)
+{
+    return atomic_load(&w->is_open) && atomic_load(&w->next) < w->n;
+}
+
+/* Judge an item of a work that is open. False: there is none. */
+static bool judge_an_item(struct batch *b, bool tell)
+{
+    const int64_t began_ns = td_clock_mono_ns();
+    struct work *w = b->works;
+    struct td_op_item *it;
+    int i = -1;
+
+    for (; i < 0 && w < b->works + b->n_works; w += i < 0)
+        if (has_items(w) && (i = atomic_fetch_add(&w->next, 1)) >= w->n)
+            i = -1;
+    if (i < 0)
+        return false;
+    it = &b->items[w->first + i];
+    if (w->refs) {
+        judge_or_refuse_item(it, w->refs->side, i);
+    } else {
+        it->no_memory = true;
+        td_op_item_fail(it, TD_OP_BROKEN, "out of memory for the reference");
+    }
+    it->judge_ns = td_clock_mono_ns() - began_ns + w->refs_ns / w->n;
+    td_replay_spent(TD_TIME_JUDGE_OUTPUTS, began_ns);
+    tell_done(b, 1, tell);
+    if (atomic_fetch_sub(&w->left, 1) == 1) {
+        release_all_refs(w->refs, w->n);
+        end_work(b);
+    }
+    return true;
+}
+
+/* Is an item to be judged, or all done? */
+static bool is_due(const void *batch)
+{
+    const struct batch *b = batch;
+
+    if (!atomic_load(&b->unfinished))
+        return true;
+    for (const struct work *w = b->works; w < b->works + b->n_works; w++)
+        if (has_items(w))
+            return true;
+    return false;
+}
+
+/* Judge items, and open another work where none is left: so few references are in memory at once. With nothing else to do, help those who
+ * still compute one. tell: may this thread report how far all of them are? */
 static void judge_works(struct batch *b, bool tell)
 {
-    int w, done;
+    while (atomic_load(&b->unfinished)) {
+        int w;
 
-    while ((w = atomic_fetch_add(&b->next, 1)) < b->n_works) {
-        const struct work *work = &b->works[w];
-
-        const int64_t began_ns = td_clock_mono_ns();
-
-        if (work->n)
-            judge_work(b, work);
+        if (judge_an_item(b, tell))
+            continue;
+        if (atomic_load(&b->next) < b->n_works && (w = atomic_fetch_add(&b->next, 1)) < b->n_works)
+            open_work(b, &b->works[w], tell);
         else
-            compare_work(&b->items[work->first]);
-        share_time(b->items, work, td_clock_mono_ns() - began_ns);
-        done = atomic_fetch_add(&b->done, work->n ? work->n : 1) + (work->n ? work->n : 1);
-        if (tell)
-            b->tell(b->ctx, done);
-        if (atomic_fetch_sub(&b->unfinished, 1) == 1)
-            td_product_wake();
+            td_product_help_until(is_due, b);
     }
-    td_product_help_while(&b->unfinished);
 }
 
 static void *judge_thread(void *arg)
@@ -275,7 +341,7 @@ static void divide_into_works(struct batch *b, bool again)
         if (!needs_reference(it) || (again && !b->before[i].again)) {
             w = NULL;
             if (can_compare(it) && !again)
-                b->works[b->n_works++] = (struct work){i, 0, 0};
+                b->works[b->n_works++] = (struct work){.first = i};
             continue;
         }
         if (w && w->n < MAX_JOINED && rows + item_rows(it) <= most_rows(it) &&
@@ -285,7 +351,7 @@ static void divide_into_works(struct batch *b, bool again)
             rows += item_rows(it);
         } else {
             w = &b->works[b->n_works++];
-            *w = (struct work){i, 1, 0};
+            *w = (struct work){.first = i, .n = 1};
             rows = item_rows(it);
         }
         w->size += item_rows(it) * td_judge_cols(&it->call.out);

@@ -3,7 +3,6 @@
 #include "kernels/ops/product_share.h"
 
 #include <pthread.h>
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "common/error.h"
@@ -18,7 +17,7 @@ struct shared {
     struct shared *after;
 };
 
-/* The lock guards the list and all members. `changed`: a product came, or ended, or *working did. */
+/* The lock guards the list and all members. `changed`: a product came, or ended, or something else is due. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct shared *first;
@@ -72,10 +71,10 @@ int td_product_run(const struct td_product *p)
     return s.rc;
 }
 
-void td_product_help_while(const atomic_int *working)
+void td_product_help_until(bool (*is_due)(const void *ctx), const void *ctx)
 {
     pthread_mutex_lock(&lock);
-    while (atomic_load(working)) {
+    while (!is_due(ctx)) {
         struct shared *s = first;
 
         while (s && !has_more(s))

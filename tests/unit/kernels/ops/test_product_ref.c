@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -178,9 +179,14 @@ static void test_nan_and_inf(void **state)
     numbers_release(&x);
 }
 
+static bool is_over(const void *working)
+{
+    return !atomic_load((const atomic_int *)working);
+}
+
 static void *help(void *working)
 {
-    td_product_help_while(working);
+    td_product_help_until(is_over, working);
     return NULL;
 }
 
