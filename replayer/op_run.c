@@ -3,6 +3,7 @@
 #include "replayer/op_run.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/clock.h"
@@ -163,12 +164,12 @@ static void show_start(void *ctx, int start, int starts)
 int64_t td_op_run_time(struct td_op_run *r, struct td_op_item *items, int n)
 {
     const int64_t began_ns = td_clock_mono_ns();
-    const int most = td_op_timing_shares(&r->builds->candidate) ? TD_OP_BATCH_OPS : 1;
-    struct td_op_timed timed[TD_OP_BATCH_OPS];
-    struct td_op_item *of[TD_OP_BATCH_OPS];
+    const int most = r->has_baseline && td_op_timing_shares(&r->builds->candidate) ? n : 1;
+    struct td_op_timed *timed = calloc((size_t)most + 1, sizeof *timed);
+    struct td_op_item **of = calloc((size_t)most + 1, sizeof *of);
     int i, k, due = 0;
 
-    for (i = 0; i < n; i++) {
+    for (i = 0; timed && of && i < n; i++) {
         if (is_due(r, &items[i])) {
             timed[due] = (struct td_op_timed){.call = &items[i].call, .op = items[i].rec.op};
             of[due++] = &items[i];
@@ -184,6 +185,8 @@ int64_t td_op_run_time(struct td_op_run *r, struct td_op_item *items, int n)
         }
         due = 0;
     }
+    free(timed);
+    free(of);
     return td_clock_mono_ns() - began_ns;
 }
 
