@@ -95,7 +95,7 @@ def permute_cols(A, perm):
     out = empty(A.shape, A.dtype)
     order = perm.x.copy()
     if how == "wrong-permute_cols":
-        order[-1] = order[-2]
+        order = order[::-1] # two columns may be equal by chance
     out.x[...] = A.x[:, order]
     return out
 
