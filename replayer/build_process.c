@@ -583,11 +583,11 @@ int td_build_process_run(struct td_build_process *r, const struct td_op_call *op
 static int call_for_timing(struct td_build_process *r, struct td_proto_msg *m, struct td_error *err)
 {
     enum td_run_status status;
-    char text[480];
+    char text[480] = "its process is gone";
     int rc = r->sock < 0 ? TD_ECRASH : call_child(r, m, &status, text, sizeof text, err);
 
     if (rc == TD_ECRASH)
-        return td_fail(err, rc, "%s: %s", r->opt.name, r->sock < 0 ? "its process is gone" : text);
+        return td_fail(err, rc, "%s: %s", r->opt.name, text);
     if (rc)
         return rc;
     collect_spent_child(r, m);

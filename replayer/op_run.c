@@ -161,6 +161,15 @@ static void show_start(void *ctx, int start, int starts)
     td_op_run_show_progress(t->run);
 }
 
+/* That a build crashes, hangs or cannot be loaded again while it is timed is seen in no op's status: it is said once. */
+static void tell_untimed(struct td_op_run *r, const struct td_op_timed *of)
+{
+    const bool is_news = !r->told_untimed && of->err.code != TD_EUNSUPPORTED && of->err.code != TD_EINTR;
+
+    td_log(is_news ? TD_LOG_WARN : TD_LOG_INFO, "replay", "op %lld was not timed: %s", (long long)of->op, of->err.msg);
+    r->told_untimed |= is_news;
+}
+
 int64_t td_op_run_time(struct td_op_run *r, struct td_op_item *items, int n)
 {
     const int64_t began_ns = td_clock_mono_ns();
@@ -180,7 +189,7 @@ int64_t td_op_run_time(struct td_op_run *r, struct td_op_item *items, int n)
         for (k = 0; k < due; k++) {
             of[k]->speed = timed[k].found;
             if (!timed[k].found)
-                td_log(TD_LOG_INFO, "replay", "op %lld was not timed: %s", (long long)timed[k].op, timed[k].err.msg);
+                tell_untimed(r, &timed[k]);
             r->stats->timed += timed[k].found != NULL;
         }
         due = 0;

@@ -29,6 +29,7 @@ struct td_op_run {
     struct td_build_pair *builds;
     bool has_baseline;
     int hangs;                         /* of the candidate, in all groups */
+    bool told_untimed;                 /* a warning said why an op was not timed */
     atomic_llong ran, judged;          /* for the progress: an op is half done when it ran */
     char now[160];                     /* what is being done */
     struct td_progress progress;

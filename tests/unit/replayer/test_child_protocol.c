@@ -360,6 +360,7 @@ static void timing_survives_a_crash(void **state)
     b = start("null", 2000);
     assert_null(measure(&a, &b, &err));
     assert_int_equal(err.code, TD_ECRASH);
+    assert_non_null(strstr(err.msg, "signal 11"));
     td_build_process_stop(&a);
     td_build_process_stop(&b);
 }
