@@ -119,7 +119,7 @@ static int put_timed_first(const struct td_op_replay *j, int32_t *which, size_t 
     int32_t *rest;
     size_t i, timed = 0, others = 0;
 
-    if (!j->run.has_baseline || !j->run.opt->op_timing || !td_op_timing_shares(&j->run.builds->candidate))
+    if (!j->run.has_baseline || !j->run.opt->op_timing || !td_op_timing_shares(&j->run.builds->baseline, &j->run.builds->candidate))
         return TD_OK;
     if (!(rest = malloc((n + 1) * sizeof *rest)))
         return TD_ENOMEM;

@@ -173,7 +173,7 @@ static void tell_untimed(struct td_op_run *r, const struct td_op_timed *of)
 int64_t td_op_run_time(struct td_op_run *r, struct td_op_item *items, int n)
 {
     const int64_t began_ns = td_clock_mono_ns();
-    const int most = r->has_baseline && td_op_timing_shares(&r->builds->candidate) ? n : 1;
+    const int most = r->has_baseline && td_op_timing_shares(&r->builds->baseline, &r->builds->candidate) ? n : 1;
     struct td_op_timed *timed = calloc((size_t)most + 1, sizeof *timed);
     struct td_op_item **of = calloc((size_t)most + 1, sizeof *of);
     int i, k, due = 0;

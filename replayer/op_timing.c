@@ -185,21 +185,33 @@ static bool time_after_restart(struct td_build_process *side[2], struct timing *
     return left;
 }
 
-static void add_method(cJSON *o, const struct td_build_process *candidate)
+/* Does a start of it take long, and make a new process? Of provider torch it takes longer, and makes none. */
+static bool is_of_gpu(const struct td_build_process *r)
+{
+    return !strcmp(r->opt.provider, "cuda") || !strcmp(r->opt.provider, "hip");
+}
+
+bool td_op_timing_shares(const struct td_build_process *baseline, const struct td_build_process *candidate)
+{
+    return is_of_gpu(baseline) && is_of_gpu(candidate);
+}
+
+static void add_method(cJSON *o, const struct td_build_process *candidate, bool shares)
 {
 #if defined(__x86_64__)
     const char *cold_by = "clflush";
 #else
     const char *cold_by = "sweep";
 #endif
-    const bool hip = !strcmp(candidate->opt.provider, "hip"), on_gpu = td_op_timing_shares(candidate) || candidate->on_gpu;
+    const bool hip = !strcmp(candidate->opt.provider, "hip"), on_gpu = is_of_gpu(candidate) || candidate->on_gpu;
 
     /* torch_gpu_ops.py, renew */
-    cJSON_AddStringToObject(o, "start", on_gpu && !td_op_timing_shares(candidate) ? "places" : "process");
+    cJSON_AddStringToObject(o, "start", on_gpu && !shares ? "places" : "process");
     cJSON_AddStringToObject(o, "clock", hip ? "hip-event" : on_gpu ? "cuda-event" : "monotonic");
     cJSON_AddStringToObject(o, "cold_by", on_gpu ? "sweep" : cold_by);
 }
 
+/* starts_of : -1: it shared none */
 static void end_op(struct timing *t, const struct td_build_process *candidate, int starts, int64_t starts_of)
 {
     cJSON *o = t->found, *device;
@@ -209,26 +221,22 @@ static void end_op(struct timing *t, const struct td_build_process *candidate, i
         return;
     }
     cJSON_AddNumberToObject(o, "starts", starts);
-    if (td_op_timing_shares(candidate))
+    if (starts_of >= 0)
         cJSON_AddNumberToObject(o, "starts_of", (double)starts_of);
     cJSON_AddNumberToObject(o, "runs_hot", t->series[0].runs);
     cJSON_AddNumberToObject(o, "runs_cold", t->series[1].runs);
-    add_method(o, candidate);
+    add_method(o, candidate, starts_of >= 0);
     if ((device = td_device_condition_json(&t->condition[0], &t->condition[1])))
         cJSON_AddItemToObject(o, "device", device);
     t->of->found = o;
-}
-
-bool td_op_timing_shares(const struct td_build_process *candidate)
-{
-    return !strcmp(candidate->opt.provider, "cuda") || !strcmp(candidate->opt.provider, "hip");
 }
 
 /* Time ops that share all their starts. */
 static void time_together(struct td_build_process *side[2], struct td_op_timed *ops, int n, void (*tell)(void *ctx, int start, int starts),
                           void *ctx)
 {
-    const int starts = td_op_timing_shares(side[1]) ? TD_OP_TIMING_STARTS_SHARED : TD_OP_TIMING_STARTS;
+    const bool shares = td_op_timing_shares(side[0], side[1]);
+    const int starts = shares ? TD_OP_TIMING_STARTS_SHARED : TD_OP_TIMING_STARTS;
     struct timing *t = calloc((size_t)n, sizeof *t);
     uint64_t state = (uint64_t)ops[0].op * 2654435761u + 88172645463325252u;
     const int coin = (int)(next_random(&state) >> 63);
@@ -256,7 +264,7 @@ static void time_together(struct td_build_process *side[2], struct td_op_timed *
         if (side[i]->proc.pid > 0 && CPU_COUNT(&allowed))
             sched_setaffinity(side[i]->proc.pid, sizeof allowed, &allowed);
     for (i = 0; i < n; i++)
-        end_op(&t[i], side[1], starts, ops[0].op);
+        end_op(&t[i], side[1], starts, shares ? ops[0].op : -1);
     free(t);
 }
 
@@ -264,7 +272,7 @@ void td_op_timing_measure(struct td_build_process *baseline, struct td_build_pro
                           void (*tell)(void *ctx, int start, int starts), void *ctx)
 {
     struct td_build_process *side[2] = {baseline, candidate};
-    const int each = td_op_timing_shares(candidate) ? n : 1;
+    const int each = td_op_timing_shares(baseline, candidate) ? n : 1;
 
     for (int i = 0; i < n; i += each)
         time_together(side, ops + i, each, tell, ctx);

@@ -28,11 +28,11 @@ struct td_op_timed {
 /* Time ops in pairs of samples, a sample in each build. Samples never overlap; which build comes first in a pair takes turns from
  * start to start, the first turn being drawn; in a start they alternate, so that no build runs twice in a row. A number is the mean
  * time of a single run. The pairs stand in order of the starts, equally many of each.
- * Where a process takes long to begin (CUDA, HIP), each start is shared by all ops; else each op has its own.
+ * Where processes take long to begin (both CUDA or HIP), each start is shared by all ops; else each op has its own.
  *   tell : called as each start begins, from 0 on; NULL: not */
 void td_op_timing_measure(struct td_build_process *baseline, struct td_build_process *candidate, struct td_op_timed *ops, int n,
                           void (*tell)(void *ctx, int start, int starts), void *ctx);
 /* Do ops share their starts? Then those that are timed should come together. */
-bool td_op_timing_shares(const struct td_build_process *candidate);
+bool td_op_timing_shares(const struct td_build_process *baseline, const struct td_build_process *candidate);
 
 #endif

@@ -156,6 +156,23 @@ static void ops_share_the_starts_of_a_gpu(void **state)
     }
 }
 
+/* Provider torch stays in its process, so its starts are no samples that all ops may share, whatever the other build is. */
+static void both_have_to_start_anew(void **state)
+{
+    struct td_op_call op = {0};
+    cJSON *t;
+
+    (void)state;
+    builds[0].opt.provider = "torch";
+    builds[1].opt.provider = "cuda";
+    t = measure(&op, 1);
+    builds[0].opt.provider = builds[1].opt.provider = "cpu";
+    assert_int_equal(cJSON_GetObjectItemCaseSensitive(t, "starts")->valueint, TD_OP_TIMING_STARTS);
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(t, "start")), "places");
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(t, "clock")), "cuda-event");
+    cJSON_Delete(t);
+}
+
 static int restarts_so_far(void)
 {
     int n = 0;
@@ -222,7 +239,7 @@ static void the_replayer_keeps_its_cpus(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(the_replayer_keeps_its_cpus), cmocka_unit_test(no_build_runs_twice_in_a_row), cmocka_unit_test(each_is_first_in_half_of_the_starts),
-                                       cmocka_unit_test(ops_share_the_starts_of_a_gpu),
+                                       cmocka_unit_test(ops_share_the_starts_of_a_gpu), cmocka_unit_test(both_have_to_start_anew),
                                        cmocka_unit_test(nothing_starts_once_all_failed), cmocka_unit_test(a_signal_ends_it)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
