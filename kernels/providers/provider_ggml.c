@@ -177,6 +177,19 @@ static struct td_ggml_tensor *make_tensor(const struct ggml_state *s, struct td_
     return x;
 }
 
+/* ggml repacks what lies in rows without gaps, and does not ask. */
+static bool is_dense(const struct td_tensor *t)
+{
+    int64_t step = 1;
+
+    for (int d = t->ndim - 1; d >= 0; d--) {
+        if (t->shape[d] != 1 && t->strides[d] != step)
+            return false;
+        step *= t->shape[d];
+    }
+    return true;
+}
+
 static bool is_repacked(const struct td_op_call *op)
 {
     return (is_product(op) || !strcmp(op->kind, "ggml_mul_mat_id")) && *op->layout && strcmp(op->layout, "gguf");
@@ -192,7 +205,7 @@ static int make_source(const struct ggml_state *s, const struct td_op_call *op, 
     if (!t)
         return TD_OK;
     *out = make_tensor(s, p->context, t);
-    if (i || !is_repacked(op))
+    if (i || !is_repacked(op) || !is_dense(t))
         return TD_OK;
     (*out)->data = NULL;
     rc = td_ggml_repacked(&s->build, op->layout, *out, t->data, &p->repacked, err);
