@@ -663,6 +663,8 @@ static void a_budget_drops_steps(void **state)
     for (p = 0; p < 10; p++) {
         gpu_pass(1, (unsigned)p);
         usleep(5000);
+        for (int i = 0; i < 2000 && p == 1 && atomic_load(&tap_budget.steps_used_until_ns) < tap_now(); i++)
+            usleep(5000); /* until the sender has spent it */
     }
     disarm(&b);
     tap_plan.budget = 0;
