@@ -37,7 +37,7 @@ for new in "${builds[@]}"; do printf '  %s' "$(name_of "$new")"; done
 echo
 for policy in 0.05:0.02 0.04:0.015 0.03:0.01 0.02:0.01 0.015:0.0075 0.01:0.005; do
     effect=${policy%:*} noise=${policy#*:}
-    echo "{\"name\": \"effect $effect\", \"speed\": {\"ops_effect\": $effect, \"ops_noise\": $noise}}" >"$dir/policy.json"
+    echo "{\"name\": \"effect $effect\", \"speed\": {\"ops_effect\": $effect, \"ops_noise\": $noise, \"gpu_effect\": $effect, \"gpu_noise\": $noise}}" >"$dir/policy.json"
     counts=
     for new in "${builds[@]}"; do
         called=0 rounds=0 name=$(name_of "$new")
