@@ -315,20 +315,39 @@ static bool count_cut_off(const struct td_side *side, const struct td_planned *p
     return true;
 }
 
+/* Ops that were to be timed, and in which a build failed. */
+static void count_untimed(const struct td_comparison *c, struct td_absence_count *out)
+{
+    const struct td_judged_op *first = NULL;
+    size_t i;
+
+    for (i = 0; i < c->ops.n; i++) {
+        const struct td_judged_op *op = &c->ops.op[i];
+
+        if (op->untimed && !first)
+            first = op;
+        out->planned += op->untimed || op->n_hot > 0;
+        out->seen += !op->untimed && op->n_hot > 0;
+    }
+    if (first)
+        snprintf(out->say, sizeof out->say, "%lld of %lld ops could not be timed (op %lld: %.160s)",
+                 (long long)(out->planned - out->seen), (long long)out->planned,
+                 (long long)first->op, first->untimed);
+    else if (!out->planned)
+        out->planned = 1;
+}
+
 void td_count_pairs(const struct td_comparison *c, const struct td_side *side,
                     const struct td_planned *p, struct td_absence_count *out)
 {
-    size_t i;
 
     if (p->ops <= 0 ||
         !td_json_get(td_json_get(td_fixture_manifest(side->fx), "replay"), "baseline_build") ||
         count_cut_off(side, p, out))
         return;
-    out->planned = 1;
-    for (i = 0; i < c->ops.n && !out->seen; i++)
-        out->seen = c->ops.op[i].n_hot > 0;
     snprintf(out->say, sizeof out->say,
              "no op was timed beside the baseline build, though one was named");
+    count_untimed(c, out);
 }
 
 static int count_sides(const struct td_comparison *c, enum td_role role)

@@ -283,6 +283,7 @@ static void read_judge(struct td_judged_ops *set, const cJSON *j, struct td_judg
     x->starts = (size_t)td_json_get_i64(td_json_get(j, "speed"), "starts", 1);
     x->starts_of = starts_of >= 0 && starts_of < INT64_MAX ? starts_of + 1 : 0;
     x->cold = read_pairs(td_json_get(td_json_get(j, "speed"), "cold"), &x->n_cold);
+    x->untimed = intern(set, td_json_get_str(j, "untimed", NULL));
 }
 
 /* Read every integer among the attributes: one that is left out could not be blamed for a bad

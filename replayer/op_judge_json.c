@@ -127,5 +127,7 @@ cJSON *td_op_judge_json(struct td_op_item *it)
     if (it->speed)
         cJSON_AddItemToObject(j, "speed", it->speed);
     it->speed = NULL;
+    if (*it->untimed)
+        cJSON_AddStringToObject(j, "untimed", it->untimed);
     return j;
 }

@@ -161,13 +161,16 @@ static void show_start(void *ctx, int start, int starts)
     td_op_run_show_progress(t->run);
 }
 
-/* That a build crashes, hangs or cannot be loaded again while it is timed is seen in no op's status: it is said once. */
-static void tell_untimed(struct td_op_run *r, const struct td_op_timed *of)
+/* That a build crashes, hangs or cannot be loaded again while it is timed is seen in no op's status: the op's record has it, and it is
+ * said once. A kind that cannot be timed is no failure, nor is a replay that is stopped. */
+static void note_untimed(struct td_op_run *r, const struct td_op_timed *of, struct td_op_item *it)
 {
-    const bool is_news = !r->told_untimed && of->err.code != TD_EUNSUPPORTED && of->err.code != TD_EINTR;
+    const bool failed = of->err.code != TD_EUNSUPPORTED && of->err.code != TD_EINTR;
 
-    td_log(is_news ? TD_LOG_WARN : TD_LOG_INFO, "replay", "op %lld was not timed: %s", (long long)of->op, of->err.msg);
-    r->told_untimed |= is_news;
+    if (failed)
+        snprintf(it->untimed, sizeof it->untimed, "%s", of->err.msg);
+    td_log(failed && !r->told_untimed ? TD_LOG_WARN : TD_LOG_INFO, "replay", "op %lld was not timed: %s", (long long)of->op, of->err.msg);
+    r->told_untimed |= failed;
 }
 
 int64_t td_op_run_time(struct td_op_run *r, struct td_op_item *items, int n)
@@ -189,7 +192,7 @@ int64_t td_op_run_time(struct td_op_run *r, struct td_op_item *items, int n)
         for (k = 0; k < due; k++) {
             of[k]->speed = timed[k].found;
             if (!timed[k].found)
-                tell_untimed(r, &timed[k]);
+                note_untimed(r, &timed[k], of[k]);
             r->stats->timed += timed[k].found != NULL;
         }
         due = 0;
