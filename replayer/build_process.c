@@ -233,14 +233,6 @@ int td_build_process_await(struct td_build_process *r, struct td_error *err)
     return rc;
 }
 
-int td_build_process_start(struct td_build_process *r, const struct td_build_process_options *opt,
-                           struct td_error *err)
-{
-    const int rc = td_build_process_begin(r, opt, err);
-
-    return rc ? rc : td_build_process_await(r, err);
-}
-
 int td_build_process_restart(struct td_build_process *r, struct td_error *err)
 {
     struct td_proto_msg m;

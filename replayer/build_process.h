@@ -68,16 +68,13 @@ int td_build_process_begin(struct td_build_process *r, const struct td_build_pro
 /* Wait until the provider is open. Errors of the provider go up (TD_ENOTFOUND, TD_EUNSUPPORTED
  * ...); TD_ECRASH: the child died while it loaded the build, or hung. */
 int td_build_process_await(struct td_build_process *r, struct td_error *err);
-/* The two in one. */
-int td_build_process_start(struct td_build_process *r, const struct td_build_process_options *opt,
-                           struct td_error *err);
 /* Have the child end, and do not wait for that: no op is run any more. */
 void td_build_process_leave(struct td_build_process *r);
 /* End the child and free what r holds. A zeroed struct is allowed. */
 void td_build_process_stop(struct td_build_process *r);
 
 /* Let the child begin anew in fresh memory: a new process image, or what a child in Python does (child_protocol.h, RESTART). One that
- * is gone is started again. Errors as of td_build_process_start(). */
+ * is gone is started again. Errors as of td_build_process_await(). */
 int td_build_process_restart(struct td_build_process *r, struct td_error *err);
 
 /* Run the op `repeats` times, each time on a freshly poisoned output. A crash or a hang is a result

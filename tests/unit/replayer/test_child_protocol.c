@@ -33,6 +33,14 @@ static void find_helper(const char *name, char *out, size_t n)
     snprintf(out, n, "%.3900s/../../helpers/%s", dir, name);
 }
 
+/* Open a build, as build_pair.c does for two at once. */
+static int open_build(struct td_build_process *r, const struct td_build_process_options *o, struct td_error *err)
+{
+    const int rc = td_build_process_begin(r, o, err);
+
+    return rc ? rc : td_build_process_await(r, err);
+}
+
 static struct td_build_process start(const char *how, int deadline_ms)
 {
     struct td_build_process_options o = {.name = "candidate",
@@ -45,7 +53,7 @@ static struct td_build_process start(const char *how, int deadline_ms)
     struct td_build_process r;
 
     setenv("TD_MISBEHAVE", how, 1);
-    if (td_build_process_start(&r, &o, &err))
+    if (open_build(&r, &o, &err))
         fail_msg("%s", err.msg);
     return r;
 }
@@ -234,16 +242,16 @@ static void no_library(void **state)
     char path[4096];
 
     (void)state;
-    assert_int_not_equal(td_build_process_start(&r, &o, &err), TD_OK);
+    assert_int_not_equal(open_build(&r, &o, &err), TD_OK);
     assert_non_null(strstr(err.msg, "/nowhere/lib.so"));
     td_error_clear(&err);
     find_helper("lib_no_symbol.so", path, sizeof path);
     o.arg = path;
-    assert_int_not_equal(td_build_process_start(&r, &o, &err), TD_OK);
+    assert_int_not_equal(open_build(&r, &o, &err), TD_OK);
     assert_non_null(strstr(err.msg, "no symbol td_gptq_gemm"));
     td_error_clear(&err);
     o.provider = "quantum";
-    assert_int_equal(td_build_process_start(&r, &o, &err), TD_EINVAL);
+    assert_int_equal(open_build(&r, &o, &err), TD_EINVAL);
     td_build_process_stop(&r);
 }
 
@@ -338,7 +346,7 @@ static void a_gpu_process_starts_anew(void **state)
     setenv("TD_CUDA_LIBRARY", file_name("lib_fake_cuda.so"), 1);
     setenv("TD_FAKE_CUDA_PLUGIN", file_name("lib_fake_simt.so"), 1);
     snprintf(file, sizeof file, "%.4000s/tests/unit/data/gptq_like.fatbin", root ? root : ".");
-    if (td_build_process_start(&a, &o, &err) || td_build_process_start(&b, &o, &err) || !(t = measure(&a, &b, &err)))
+    if (open_build(&a, &o, &err) || open_build(&b, &o, &err) || !(t = measure(&a, &b, &err)))
         fail_msg("%s", err.msg);
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(t, "hot")), TD_OP_TIMING_STARTS_SHARED * TD_OP_TIMING_PAIRS);
     assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(t, "start")), "process");
