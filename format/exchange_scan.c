@@ -163,7 +163,8 @@ static bool scan_text(struct scan *s)
         return false;
     s->x.text[s->x.text_len] = '\0';
     fit = realloc(s->x.text, s->x.text_len + 1);
-    s->x.text = fit ? fit : s->x.text;
+    if (fit)
+        s->x.text = fit;
     return true;
 }
 
