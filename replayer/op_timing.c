@@ -158,7 +158,20 @@ static int time_op(struct td_build_process *side[2], struct timing *t, int first
     return rc;
 }
 
-/* Start both builds anew, and time each op that has not failed. False: none is left.
+/* Start both builds anew, on one CPU. */
+static int start_both(struct td_build_process *side[2], int first, const cpu_set_t *allowed, uint64_t *seed, struct td_error *err)
+{
+    int i, rc = TD_OK;
+
+    for (i = 0; i < 2 && !rc && !is_stopped(side[0]); i++)
+        rc = td_build_process_restart(side[first ^ i], err);
+    if (!rc)
+        share_cpu(side, allowed, seed);
+    return rc;
+}
+
+/* Start both builds anew, and time each op that has not failed. Both start again, too, where an op ended one of the
+ * processes: what is started alone, by td_build_process_prepare(), has any CPU. False: no op is left.
  *   turn : even and odd by turns, so that each build is first in half of the starts */
 static bool time_after_restart(struct td_build_process *side[2], struct timing *t, int n, const cpu_set_t *allowed, uint64_t *seed,
                                int turn, int starts)
@@ -166,15 +179,13 @@ static bool time_after_restart(struct td_build_process *side[2], struct timing *
     const int first = turn & 1;
     struct td_error err = {0};
     bool left = false;
-    int i, rc = TD_OK;
+    int i, rc = start_both(side, first, allowed, seed, &err);
 
-    for (i = 0; i < 2 && !rc && !is_stopped(side[0]); i++)
-        rc = td_build_process_restart(side[first ^ i], &err);
-    if (!rc)
-        share_cpu(side, allowed, seed);
     for (i = 0; i < n; i++) {
         if (t[i].failed)
             continue;
+        if (!rc && (side[0]->sock < 0 || side[1]->sock < 0))
+            rc = start_both(side, first, allowed, seed, &err);
         if (!rc && is_stopped(side[0])) /* no process is started for the others any more */
             rc = td_fail(&err, TD_EINTR, "stopped by a signal");
         if (rc)
@@ -260,7 +271,7 @@ static void time_together(struct td_build_process *side[2], struct td_op_timed *
             tell(ctx, i, starts);
         left = time_after_restart(side, t, n, &allowed, &state, coin + i, starts);
     }
-    for (i = 0; i < 2; i++) /* let them use all CPUs again; a process started since does already */
+    for (i = 0; i < 2; i++) /* let them use all CPUs again */
         if (side[i]->proc.pid > 0 && CPU_COUNT(&allowed))
             sched_setaffinity(side[i]->proc.pid, sizeof allowed, &allowed);
     for (i = 0; i < n; i++)

@@ -6,7 +6,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <sched.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* The processes are the test's. */
 #include "replayer/device_condition.c"
@@ -20,10 +23,20 @@ static volatile sig_atomic_t stop;
 static int stop_after = -1;            /* so many samples a signal comes */
 static struct td_build_process builds[2] = {{.opt = {.provider = "cpu"}}, {.opt = {.provider = "cpu"}}}; /* baseline, candidate */
 
+/* A process that was started has any CPU. */
+static void begin_process(struct td_build_process *r)
+{
+    cpu_set_t all;
+
+    r->sock = 0;
+    if (r->proc.pid > 0 && !sched_getaffinity(0, sizeof all, &all))
+        assert_int_equal(sched_setaffinity(r->proc.pid, sizeof all, &all), 0);
+}
+
 int td_build_process_restart(struct td_build_process *r, struct td_error *err)
 {
-    (void)r;
     (void)err;
+    begin_process(r);
     samples.who[samples.n++] = '|';
     return TD_OK;
 }
@@ -32,10 +45,14 @@ int td_build_process_prepare(struct td_build_process *r, const struct td_op_call
 {
     int restarts = 0;
 
-    (void)r;
+    if (r->sock < 0)
+        begin_process(r);
     for (int i = 0; i < samples.n; i++)
         restarts += samples.who[i] == '|';
-    return op == fails && restarts == 2 * 3 ? td_fail(err, TD_ECRASH, "crashed") : TD_OK;
+    if (op != fails || restarts != 2 * 3)
+        return TD_OK;
+    r->sock = -1;
+    return td_fail(err, TD_ECRASH, "crashed");
 }
 
 int td_build_process_forget(struct td_build_process *r, struct td_error *err)
@@ -45,6 +62,16 @@ int td_build_process_forget(struct td_build_process *r, struct td_error *err)
     return TD_OK;
 }
 
+static void expect_one_cpu(void)
+{
+    cpu_set_t of[2];
+
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(sched_getaffinity(builds[i].proc.pid, sizeof of[i], &of[i]), 0);
+    assert_int_equal(CPU_COUNT(&of[0]), 1);
+    assert_true(CPU_EQUAL(&of[0], &of[1]));
+}
+
 /* Who runs twice in a row takes half the time, as one whose weights are in the caches does. */
 int td_build_process_time(struct td_build_process *r, uint32_t iterations, bool cold, int64_t *ns, struct td_error *err)
 {
@@ -52,6 +79,8 @@ int td_build_process_time(struct td_build_process *r, uint32_t iterations, bool 
 
     (void)err;
     assert_true(samples.n < MOST);
+    if (builds[0].proc.pid > 0)
+        expect_one_cpu();
     stop = stop_after >= 0 && samples.n >= stop_after;
     *ns = (int64_t)iterations * (samples.n && samples.who[samples.n - 1] == who ? 500000 : 1000000);
     samples.cold[samples.n] = cold;
@@ -143,7 +172,7 @@ static void ops_share_the_starts_of_a_gpu(void **state)
         restarts += samples.who[i] == '|';
         assert_true(!i || samples.who[i] == '|' || samples.who[i] != samples.who[i - 1]);
     }
-    assert_int_equal(restarts, 2 * TD_OP_TIMING_STARTS_SHARED);
+    assert_int_equal(restarts, 2 * TD_OP_TIMING_STARTS_SHARED + 2); /* both again after the crash */
     assert_null(timed[1].found);
     assert_int_equal(timed[1].err.code, TD_ECRASH);
     for (int i = 0; i < 3; i += 2) {
@@ -236,10 +265,40 @@ static void the_replayer_keeps_its_cpus(void **state)
     assert_true(CPU_EQUAL(&before, &after));
 }
 
+/* The builds share a CPU also once an op has ended one of their processes. */
+static void a_crash_leaves_one_cpu(void **state)
+{
+    struct td_op_call calls[2] = {0};
+    struct td_op_timed timed[2] = {{.call = &calls[0]}, {.call = &calls[1]}};
+
+    (void)state;
+    memset(&samples, 0, sizeof samples);
+    for (int i = 0; i < 2; i++) {
+        builds[i].opt.provider = "cuda";
+        builds[i].proc.pid = fork();
+        if (!builds[i].proc.pid) {
+            alarm(60); /* where this program fails, it ends by itself */
+            pause();
+        }
+    }
+    fails = &calls[0];
+    td_op_timing_measure(&builds[0], &builds[1], timed, 2, NULL, NULL);
+    fails = NULL;
+    for (int i = 0; i < 2; i++) {
+        kill(builds[i].proc.pid, SIGKILL);
+        waitpid(builds[i].proc.pid, NULL, 0);
+        builds[i].proc.pid = 0;
+        builds[i].opt.provider = "cpu";
+    }
+    assert_null(timed[0].found);
+    assert_non_null(timed[1].found);
+    cJSON_Delete(timed[1].found);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(the_replayer_keeps_its_cpus), cmocka_unit_test(no_build_runs_twice_in_a_row), cmocka_unit_test(each_is_first_in_half_of_the_starts),
-                                       cmocka_unit_test(ops_share_the_starts_of_a_gpu), cmocka_unit_test(both_have_to_start_anew),
+                                       cmocka_unit_test(ops_share_the_starts_of_a_gpu), cmocka_unit_test(a_crash_leaves_one_cpu), cmocka_unit_test(both_have_to_start_anew),
                                        cmocka_unit_test(nothing_starts_once_all_failed), cmocka_unit_test(a_signal_ends_it)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
