@@ -282,10 +282,12 @@ static void warn_of_rules(const struct td_recording *r)
     td_buf_release(&rules);
 }
 
-static void warn(const struct td_recording *r)
+/* What the recording is worth less by: said with --quiet, too. */
+static void warn(struct td_recording *r)
 {
-    const struct td_recording_summary *s = &r->summary;
+    struct td_recording_summary *s = &r->summary;
     int64_t failed = s->phase[TD_PHASE_TIMED].failed + s->phase[TD_PHASE_TAPPED].failed;
+    char words[300];
 
     if (failed && !r->interrupted)
         td_log(TD_LOG_WARN, "record",
@@ -296,6 +298,8 @@ static void warn(const struct td_recording *r)
     if (s->collapsed)
         td_log(TD_LOG_WARN, "record", "%lld answers look collapsed; the first: %s",
                (long long)s->collapsed, s->first_collapse);
+    if (td_client_lag_limits(&s->lag))
+        td_log(TD_LOG_WARN, "record", "%s", td_client_lag_limit_words(&s->lag, words, sizeof words));
     if (s->ids_incomplete)
         td_log(TD_LOG_INFO, "record", "token ids are incomplete in %lld answers",
                (long long)s->ids_incomplete);

@@ -288,7 +288,7 @@ void td_recording_summary_print(struct td_recording_summary *s, size_t prompts,
             "tokens", "TTFT median", "ITL median", "tokens/s");
     print_phase(&s->phase[TD_PHASE_TIMED], "timed", prompts, to);
     print_phase(&s->phase[TD_PHASE_TAPPED], "tapped", prompts, to);
-    td_client_lag_print(&s->lag, "lag      ", to);
+    td_client_lag_print(&s->lag, "lag      ", false, to);
     if (!ops) {
         print_named(to, "ops      none: ", no_tap, "\n");
         return;

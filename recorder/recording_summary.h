@@ -32,7 +32,8 @@ struct td_recording_summary {     /* zeroed: nothing */
 void td_recording_summary_add(struct td_recording_summary *s, const struct td_exchange *x);
 void td_recording_summary_release(struct td_recording_summary *s);
 
-/* Print the table of phases, then what is known of ops. Sorts the samples.
+/* Print the table of phases, then what is known of ops. Sorts the samples. That the client limits is a warning of the
+ * caller's.
  *   ops    : counts of the tap client; NULL: there was no tap
  *   all    : every op was asked for, not a sample
  *   no_tap : why, in a few words */

@@ -27,7 +27,7 @@ static void print_requests(const struct td_fixture_replay_result *r)
     if (q->scored + q->not_scored)
         printf("  %lld of %lld recorded answers scored token by token\n", (long long)q->scored,
                (long long)(q->scored + q->not_scored));
-    td_client_lag_print(&lag, "  ", stdout);
+    td_client_lag_print(&lag, "  ", true, stdout);
     if (q->plan.skipped)
         printf("  %lld could not be sent again (redacted, without token ids)\n", (long long)q->plan.skipped);
     if (q->plan.by_token_ids)

@@ -108,13 +108,13 @@ static double rate_of(const struct td_client_lag *l, int64_t first, int64_t last
     return last > first ? (double)(l->lag_ns.seen - 1) * 1e9 / (double)(last - first) : 0;
 }
 
-void td_client_lag_print(struct td_client_lag *l, const char *head, FILE *to)
+void td_client_lag_print(struct td_client_lag *l, const char *head, bool tells_limit, FILE *to)
 {
     const int indent = (int)strlen(head);
     char words[300];
 
     if (!l->lag_ns.n) {
-        if (l->lag_ns.seen)
+        if (l->lag_ns.seen && tells_limit)
             fprintf(to, "%s%s\n", head, td_client_lag_limit_words(l, words, sizeof words));
         return;
     }
@@ -123,6 +123,6 @@ void td_client_lag_print(struct td_client_lag *l, const char *head, FILE *to)
     if (l->ttft_due_ns.n)
         fprintf(to, "%*sTTFT from the intended start %.2f ms median, %.2f ms p99; from the actual one %.2f ms, %.2f ms\n", indent, "",
                 ms(&l->ttft_due_ns, 0.5), ms(&l->ttft_due_ns, 0.99), ms(&l->ttft_start_ns, 0.5), ms(&l->ttft_start_ns, 0.99));
-    if (td_client_lag_limits(l))
+    if (tells_limit && td_client_lag_limits(l))
         fprintf(to, "%*s%s\n", indent, "", td_client_lag_limit_words(l, words, sizeof words));
 }

@@ -35,7 +35,8 @@ const char *td_client_lag_words(struct td_client_lag *l, char *out, size_t n);
 /* Why no speed is judged, as a sentence without a full stop. Returns out. */
 const char *td_client_lag_limit_words(struct td_client_lag *l, char *out, size_t n);
 /* Print lag, latencies from both starts, and whether the client limits. Nothing without requests.
- *   head : of the first line, "lag      "; others are indented as far */
-void td_client_lag_print(struct td_client_lag *l, const char *head, FILE *to);
+ *   head        : of the first line, "lag      "; others are indented as far
+ *   tells_limit : false: the caller says in another place that the client limits */
+void td_client_lag_print(struct td_client_lag *l, const char *head, bool tells_limit, FILE *to);
 
 #endif
