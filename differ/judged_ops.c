@@ -273,8 +273,8 @@ static void read_judge(struct td_judged_ops *set, const cJSON *j, struct td_judg
         distrust(set, x);
     else
         read_errors(set, j, x);
-    if (!x->baseline.present &&
-        strcmp(td_json_get_str(j, "baseline_status", "ok"), "failed") == 0) {
+    x->baseline_failed = intern(set, td_json_get_str(j, "baseline_status", NULL));
+    if (!x->baseline.present && x->baseline_failed && !strcmp(x->baseline_failed, "failed")) {
         x->baseline.present = true; /* a baseline that fails is known to fail */
         x->baseline.crash = intern(set, td_json_get_str(j, "baseline_reason", "failed"));
     }

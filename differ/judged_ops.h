@@ -90,6 +90,7 @@ struct td_judged_op {
     bool never_ran;                     /* it failed, crashed or hung before its kernel ran */
     double judge_floor, format_cost;    /* NaN: not given */
     struct td_op_error recorded, baseline, candidate;
+    const char *baseline_failed;        /* how the baseline build ended, "crashed"; NULL: well, or none was named */
     struct td_op_error halves;          /* of right sums in halves, where the candidate or the baseline build declares
                                            such sums, and what it is compared with has none; else absent */
     int64_t halves_block;               /* products of a block of these */

@@ -110,15 +110,26 @@ static void note_bias(const struct td_bias *b, struct td_lane *lane)
         td_lane_note(lane, TD_REGRESSED, "%zu more groups of ops are biased or coarser", b->n - i);
 }
 
+/* Was a baseline build named? Then it gave no outputs where none are known. */
+static bool names_baseline(const struct td_judged_ops *set)
+{
+    size_t i = 0;
+
+    while (i < set->n && !set->op[i].baseline.present && !set->op[i].baseline_failed)
+        i++;
+    return i < set->n;
+}
+
 /* What digests in the place of outputs lose. */
-static void note_digests(const struct td_numerics *n, struct td_lane *lane)
+static void note_digests(const struct td_numerics *n, const struct td_judged_ops *candidate, struct td_lane *lane)
 {
     if (n->digests)
         td_lane_note(lane, TD_NOT_JUDGED,
                      "%zu op%s give%s another output than was recorded, of which there is a digest alone (record --outputs "
                      "digest): the limits of their groups hold for them, and bias is judged of the ops with whole outputs; "
-                     "--baseline-build PATH gives the old outputs",
-                     n->digests, td_plural((int64_t)n->digests), td_verb((int64_t)n->digests));
+                     "%s",
+                     n->digests, td_plural((int64_t)n->digests), td_verb((int64_t)n->digests),
+                     names_baseline(candidate) ? "the baseline build failed in them" : "--baseline-build PATH gives the old outputs");
 }
 
 /* Which ops no test of bias covers, and whether the candidate is the more exact build. */
@@ -231,7 +242,7 @@ void td_numerics_judge(const struct td_numerics *n, const struct td_judged_ops *
         td_lane_note(lane, TD_NOT_JUDGED, "%zu of %zu op%s %s bit-equal to the recorded output",
                      n->bit_equal, n->with_total, td_plural((int64_t)n->with_total),
                      td_is((int64_t)n->bit_equal));
-    note_digests(n, lane);
+    note_digests(n, candidate, lane);
     note_bias_tests(&n->bias, lane);
     note_halves(n, lane);
     note_runs(n, lane);

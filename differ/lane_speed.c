@@ -220,6 +220,17 @@ static void note_others(const struct td_speed *s, struct td_lane *lane)
                      s->others_unknown);
 }
 
+static const char *why_nothing_was_timed(const struct td_speed *s)
+{
+    if (s->names_build && s->names_server)
+        return "no op was timed beside the baseline build, and no answer beside one of the baseline server";
+    if (s->names_build)
+        return "no op was timed beside the baseline build (servers: --baseline-server HOST:PORT)";
+    if (s->names_server)
+        return "no answer was timed beside one of the baseline server (ops: --baseline-build LIB)";
+    return "no timings of both builds (ops: --baseline-build LIB; servers: --baseline-server HOST:PORT)";
+}
+
 void td_speed_judge(const struct td_speed *s, const struct td_policy *policy, struct td_lane *lane)
 {
     if (s->op_pairs)
@@ -244,11 +255,21 @@ void td_speed_judge(const struct td_speed *s, const struct td_policy *policy, st
         td_lane_note(lane, TD_NOT_JUDGED,
                      "the server's speed is information; --baseline-server runs both in turn");
     if (!s->op_pairs && !s->server_pairs && !s->starts && !s->uneven)
-        td_lane_no_evidence(lane, "no timings of both builds (ops: --baseline-build LIB; servers: "
-                                  "--baseline-server HOST:PORT)");
+        td_lane_no_evidence(lane, "%s", why_nothing_was_timed(s));
     if (!*s->client_limited)
         note_others(s, lane);
     td_speed_clocks_judge(s, lane);
+}
+
+/* Which baselines were given? No report advises to give them again. */
+static void find_named(const struct td_comparison *c, struct td_speed *s)
+{
+    size_t i;
+
+    for (i = 0; i < c->n_sides; i++) {
+        s->names_build |= c->side[i].role == TD_NEW && td_json_get(td_json_get(td_fixture_manifest(c->side[i].fx), "replay"), "baseline_build");
+        s->names_server |= c->side[i].role == TD_LIVE;
+    }
 }
 
 static int measure_speed(struct td_comparison *c, void *measured, struct td_error *err)
@@ -262,6 +283,7 @@ static int measure_speed(struct td_comparison *c, void *measured, struct td_erro
     rc = td_speed_compare(&c->ops, &c->groups, c->n_sides > 1 ? td_fixture_manifest(c->side[0].fx) : NULL,
                           c->n_sides > 1 ? td_fixture_manifest(c->side[1].fx) : NULL, block, n, &c->policy, measured, err);
     free(block);
+    find_named(c, measured);
     return rc;
 }
 

@@ -112,11 +112,34 @@ static bool decide_status(struct td_judged_op *op, const struct td_op_error *bas
     return true;
 }
 
+#define FROM_WHERE 64
+#define UNKNOWN 120
+
+/* What would give the baseline's output, or how the baseline build ended that was to give it. Returns out. */
+static const char *from_where(const struct td_judged_op *op, char out[FROM_WHERE])
+{
+    if (op->baseline_failed)
+        snprintf(out, FROM_WHERE, "the baseline build: %.40s", op->baseline_failed);
+    else
+        snprintf(out, FROM_WHERE, "--baseline-build PATH");
+    return out;
+}
+
+/* "" where there is a baseline. Returns out. */
+static const char *unknown_baseline(const struct td_judged_op *op, const struct td_op_error *base, char out[UNKNOWN])
+{
+    char where[FROM_WHERE];
+
+    snprintf(out, UNKNOWN, "; the baseline's output is not known (%s)", from_where(op, where));
+    return base ? "" : out;
+}
+
 static bool decide_special_values(struct td_judged_op *op, const struct td_op_error *base)
 {
     const struct td_op_error *c = &op->candidate;
     /* m and n are of one matrix of a batch */
     long long total = op->total > 0 ? op->total : op->m > 0 && op->n > 0 ? op->m * op->n : 0;
+    char unknown[UNKNOWN];
 
     if (!isfinite(c->score)) { /* NaN where NaN is right has a finite score (replayer/judge.h) */
         const char *what = c->nan > 0 ? "NaN" : c->inf > 0 ? "Inf" : "a hidden NaN";
@@ -124,9 +147,8 @@ static bool decide_special_values(struct td_judged_op *op, const struct td_op_er
 
         if (!base)
             td_op_set_result(op, TD_RESULT_UNDECIDED,
-                             "%s in %lld of %lld element%s; the baseline's output is not known "
-                             "(--baseline-build PATH)",
-                             what, count, total, td_plural(total));
+                             "%s in %lld of %lld element%s%s", what, count, total, td_plural(total),
+                             unknown_baseline(op, base, unknown));
         else if (isfinite(base->score) || c->nan > base->nan || c->inf > base->inf)
             td_op_set_result(op, TD_RESULT_WORSE, "%s in %lld of %lld element%s, baseline %lld",
                              what, count, total, td_plural(total), (long long)(c->nan > 0 ? base->nan : base->inf));
@@ -182,6 +204,7 @@ static double runs_limit(const struct td_judged_op *op, const struct td_op_error
 static bool decide_spread(struct td_judged_op *op, const struct td_op_error *base)
 {
     const struct td_op_error *c = &op->candidate;
+    char unknown[UNKNOWN];
 
     if (c->spread <= op->limit_runs)
         return false;
@@ -189,7 +212,7 @@ static bool decide_spread(struct td_judged_op *op, const struct td_op_error *bas
                      "unstable: %lld element%s differ%s between %lld runs, by %.3g roundings at the worst; sums in "
                      "any order explain %.3g%s",
                      (long long)c->unstable, td_plural(c->unstable), td_verb(c->unstable), (long long)c->repeats,
-                     c->spread, op->limit_runs, base ? "" : "; the baseline's output is not known (--baseline-build PATH)");
+                     c->spread, op->limit_runs, unknown_baseline(op, base, unknown));
     return true;
 }
 
@@ -200,6 +223,7 @@ static bool decide_stability(struct td_judged_op *op, const struct td_op_error *
                              const struct td_kernel_runs *runs, double alpha)
 {
     const struct td_op_error *c = &op->candidate;
+    char where[FROM_WHERE];
 
     if (c->unstable == 0 || (base && (base->unstable > 0 || base->varies)))
         return false;
@@ -227,9 +251,9 @@ static bool decide_stability(struct td_judged_op *op, const struct td_op_error *
         td_op_set_result(
             op, TD_RESULT_UNDECIDED,
             "unstable: %lld element%s differ%s between %lld runs; whether the baseline's do is "
-            "not known (--baseline-build PATH)",
+            "not known (%s)",
             (long long)c->unstable, td_plural(c->unstable), td_verb(c->unstable),
-                         (long long)c->repeats);
+                         (long long)c->repeats, from_where(op, where));
     return true;
 }
 
@@ -237,10 +261,9 @@ static void decide_by_score(struct td_judged_op *op, enum td_op_result r,
                             const struct td_op_error *base)
 {
     const struct td_op_error *c = &op->candidate;
-    const char *unknown =
-        base ? "" : "; the baseline's output is not known (--baseline-build PATH)";
     const int part = part_over(op);
-    char run[60] = "";
+    char run[60] = "", room[UNKNOWN];
+    const char *unknown = unknown_baseline(op, base, room);
 
     if (c->worst_run)
         snprintf(run, sizeof run, " in run %lld of %lld", (long long)c->worst_run + 1, (long long)c->repeats);

@@ -39,6 +39,12 @@ static const char *old_build(const struct td_comparison *c)
                            td_json_get_str(replay_of(c, 0), "build", NULL));
 }
 
+/* Do the builds of add_builds() hold the old one? */
+static bool names_old_build(const struct td_comparison *c)
+{
+    return c->gate_builds ? strstr(c->gate_builds, "--baseline-build") != NULL : old_build(c) != NULL;
+}
+
 /* Append the thresholds by which this comparison was judged. */
 static void add_policy(const struct td_comparison *c, struct td_buf *command)
 {
@@ -96,8 +102,8 @@ static void advise_gate_cut(const struct td_comparison *c, const char *cut, stru
     add_builds(c, &command);
     if (needs_old)
         td_buf_adds(&command, " " TD_MORE_RUNS);
-    if (old_build(c) || needs_old)
-        td_buf_addf(&command, "%s --lanes ops", old_build(c) ? "" : " --baseline-build OLD_BUILD");
+    if (names_old_build(c) || needs_old)
+        td_buf_addf(&command, "%s --lanes ops", names_old_build(c) ? "" : " --baseline-build OLD_BUILD");
     add_next(w, TD_NEXT_GATE_CUT, td_buf_str(&command));
     td_buf_release(&command);
 }
@@ -198,7 +204,7 @@ static void advise_on_ops(const struct td_comparison *c, struct td_jw *w)
                  td_buf_str(&command));
         td_buf_clear(&command);
     }
-    if (c->lane[TD_LANE_OPS].asked && digests) {
+    if (c->lane[TD_LANE_OPS].asked && digests && !names_old_build(c)) {
         begin_gate(c, &command);
         add_builds(c, &command);
         td_buf_addf(&command, " --baseline-build OLD_BUILD%s",

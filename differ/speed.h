@@ -56,6 +56,7 @@ struct td_speed_block { bool is_baseline; int round; struct td_cpu_others others
 struct td_speed {
     struct td_speed_row *row; size_t n, cap;
     size_t op_pairs, server_pairs;
+    bool names_build, names_server; /* a baseline to be timed beside the candidate was given */
     bool server_judged;          /* live rounds of both builds */
     double spread[TD_N_METRICS]; /* servers: the policy's start_spread, or what live rounds
                                     showed, whichever is larger */
