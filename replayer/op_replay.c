@@ -37,6 +37,7 @@ struct td_op_replay {
     struct td_ref_cache *cache;
     struct td_op_variety variety;
     bool is_listed;
+    int64_t left_by_plan;              /* ops that the plan of --plan leaves out */
     int64_t began_ns;
 };
 
@@ -189,19 +190,6 @@ static int replay_as_planned(struct td_op_replay *j, const char *by, int64_t lef
     return rc ? rc : replay_chosen(j, err);
 }
 
-/* Take the plan of --plan. */
-static int replay_given_plan(struct td_op_replay *j, struct td_error *err)
-{
-    int64_t left_out = 0;
-    cJSON *plan = NULL;
-    int rc = td_op_plan_load(j->run.opt->plan, td_fixture_id(j->fx), &plan, err);
-
-    if (!rc)
-        rc = td_op_plan_choose(plan, &j->run.list, &left_out, err);
-    cJSON_Delete(plan);
-    return rc ? rc : replay_as_planned(j, "plan", left_out, err);
-}
-
 static int run_all(struct td_op_replay *j, struct td_error *err)
 {
     const struct td_replay_options *o = j->run.opt;
@@ -211,7 +199,7 @@ static int run_all(struct td_op_replay *j, struct td_error *err)
 
     td_progress_start(&j->run.progress, "ops", o->plan || o->time_s > 0 ? 0 : j->total);
     if (o->plan)
-        rc = replay_given_plan(j, err);
+        rc = replay_as_planned(j, "plan", j->left_by_plan, err);
     else if (o->time_s > 0)
         rc = replay_in_time(j, err);
     else
@@ -272,13 +260,27 @@ static int make_room(struct td_op_replay *j, struct td_error *err)
 
 /* ---- open, run, close ---------------------------------------------------------------------------------------------- */
 
+/* Take the plan of --plan, before anything is decided by what will be judged. */
+static int take_plan(struct td_op_replay *j, struct td_error *err)
+{
+    cJSON *plan = NULL;
+    int rc = td_op_plan_load(j->run.opt->plan, td_fixture_id(j->fx), &plan, err);
+
+    if (!rc)
+        rc = td_op_plan_choose(plan, &j->run.list, &j->left_by_plan, err);
+    cJSON_Delete(plan);
+    return rc;
+}
+
 static int list_ops(struct td_op_replay *j, struct td_error *err)
 {
     const int64_t began_ns = td_clock_mono_ns();
-    const int rc = td_op_list_scan(j->fx, j->run.opt, &j->run.list, err);
+    int rc = td_op_list_scan(j->fx, j->run.opt, &j->run.list, err);
 
     j->pace.pass_s = (double)(td_clock_mono_ns() - began_ns) / TD_NS_PER_S;
     j->total = (int64_t)j->run.list.n - j->run.list.not_matching - j->run.list.other_shards - j->run.list.not_sampled;
+    if (!rc && j->run.opt->plan)
+        rc = take_plan(j, err);
     td_replay_is_at(TD_AT_LISTED);
     return rc;
 }
@@ -316,7 +318,7 @@ static int open_all(struct td_op_replay *j, bool at_once, struct td_error *err)
     if (!j->is_listed && !list_ops(j, &unlisted))
         j->is_listed = true;
     if (at_once && j->is_listed && j->total)
-        td_reference_makers_start(&j->makers, j->run.opt->reference, td_op_list_products(&j->run.list));
+        td_reference_makers_start(&j->makers, j->run.opt->reference, td_op_list_products(&j->run.list), j->run.opt->time_s);
     rc = await_builds(j, err);
     return !rc && !j->is_listed ? td_fail(err, unlisted.code, "%s", unlisted.msg) : rc;
 }

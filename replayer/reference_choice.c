@@ -9,7 +9,8 @@
 #include "common/fs.h"
 
 #define MOST_PATIENCE_S 86400
-#define WORTH_A_GPU 2e10 /* products: a CPU takes seconds; to open a GPU takes about one */
+#define WORTH_A_GPU 2e10  /* products: a CPU takes seconds; to open a GPU takes about one */
+#define WORTH_A_GPU_S 3.0 /* in less time a core computes fewer products than that, and a GPU is hardly open */
 
 int td_reference_choice_parse(const char *text, enum td_reference_choice *out, struct td_error *err)
 {
@@ -46,10 +47,12 @@ static struct td_reference_gpu *start_gpu(void)
     return gpu;
 }
 
-void td_reference_makers_start(struct td_reference_makers *makers, enum td_reference_choice choice, double products)
+void td_reference_makers_start(struct td_reference_makers *makers, enum td_reference_choice choice, double products, double time_s)
 {
+    const bool is_worth_it = products >= WORTH_A_GPU && (time_s <= 0 || time_s >= WORTH_A_GPU_S);
+
     memset(makers, 0, sizeof *makers);
-    if (choice == TD_REFERENCE_GPU || (choice == TD_REFERENCE_AUTO && products >= WORTH_A_GPU))
+    if (choice == TD_REFERENCE_GPU || (choice == TD_REFERENCE_AUTO && is_worth_it))
         makers->gpu = start_gpu();
 }
 

@@ -24,8 +24,9 @@ int td_reference_choice_parse(const char *text, enum td_reference_choice *out, s
 
 /* Fill *makers. Where it is worth it, a GPU is opened from now on, which takes about a second. TD_GPU_PATIENCE of the
  * environment says how many seconds a GPU's driver may take for a job.
- *   products : of A and W, that are to be computed in all */
-void td_reference_makers_start(struct td_reference_makers *makers, enum td_reference_choice choice, double products);
+ *   products : of A and W, that are to be computed in all, if there is time
+ *   time_s   : the time that there is; 0: any */
+void td_reference_makers_start(struct td_reference_makers *makers, enum td_reference_choice choice, double products, double time_s);
 /* Where a GPU is asked for, wait for it. TD_EINVAL: there is none. */
 int td_reference_makers_check(struct td_reference_makers *makers, enum td_reference_choice choice, struct td_error *err);
 /* Wait for a GPU that is being opened, since nothing may be busy from now on, or since its fate is to be told. */

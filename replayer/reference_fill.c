@@ -146,7 +146,7 @@ static int open_all(struct fill *f, struct td_fixture *fx, struct td_error *err)
     out->ops = (int64_t)n;
     out->left_out = (int64_t)(f->list.n - n);
     out->keeps = td_ref_cache_is_open(f->cache);
-    td_reference_makers_start(&f->makers, TD_REFERENCE_CPU, 0);
+    td_reference_makers_start(&f->makers, TD_REFERENCE_CPU, 0, 0);
     return td_op_window_open(fx, &f->list, which, n, &f->window, err);
 }
 

@@ -1,7 +1,7 @@
 /* make_ops.c - write a fixture of gptq_gemm ops with random weights, for tests of replay.
  * SPDX-License-Identifier: Apache-2.0
  *
- * make_ops DIR [steps=N] [wrong=OP] [inf=N] [digest=1] [narrow=1] [rows=N] [unknown=1] [gpu=1] [marlin=1]
+ * make_ops DIR [steps=N] [wrong=OP] [inf=N] [digest=1] [narrow=1] [rows=N] [unknown=1] [claims=M] [gpu=1] [marlin=1]
  *   steps    number of steps, each of 4 layers; the first has 20 rows, the others 1 (default 3)
  *   rows     rows of the first step. On a GPU more than 50 rows (24 with 8 bits) are recorded as
  *            reconstruct_exllama and cublasHgemm.
@@ -10,6 +10,7 @@
  *   digest   outputs are stored as a hash only
  *   narrow   the last layer has 72 columns
  *   unknown  add an op of an unknown kind, and an op whose weights are missing
+ *   claims   the op whose weights are missing says that it has so many rows
  *   gpu      as if recorded from vLLM on a GPU: provider cuda computes the outputs with the build
  *            that TD_MAKE_OPS_BUILD names (TD_MAKE_OPS_PROVIDER names another provider)
  *   marlin   like gpu, as if vLLM's Marlin had run: 141 rows in the first step, symmetric weights,
@@ -94,7 +95,7 @@ static void write_step(struct td_writer *w, int step, int argc, char **argv)
     }
 }
 
-static void write_unknown(struct td_writer *w, int64_t number)
+static void write_unknown(struct td_writer *w, int64_t number, long claims)
 {
     struct td_op_call call;
     struct random_gptq d = layers[0].d;
@@ -102,6 +103,9 @@ static void write_unknown(struct td_writer *w, int64_t number)
     random_gptq_make(&call, &d, 99, 1);
     op_writer_check(random_gptq_run(&call, "cpu"), "cpu");
     op_writer_put(w, &call, &(struct op_writer){number, 0, "flash_attention", "model.layers.9.x", "td_gptq_gemm", false, false});
+    for (int i = 0; claims && i < call.n_attrs; i++)
+        if (!strcmp(call.attrs[i].name, "m"))
+            call.attrs[i].value = claims;
     op_writer_put(w, &call, &(struct op_writer){number + 1, 0, NULL, "model.layers.9.y", "td_gptq_gemm", false, true});
     random_gptq_free(&call);
 }
@@ -121,7 +125,7 @@ int main(int argc, char **argv)
     for (s = 0; s < steps; s++)
         write_step(w, (int)s, argc, argv);
     if (op_writer_option(argc, argv, "unknown", 0))
-        write_unknown(w, steps * N_LAYERS);
+        write_unknown(w, steps * N_LAYERS, op_writer_option(argc, argv, "claims", 0));
     if (td_writer_close(w, "complete", &err)) {
         fprintf(stderr, "make_ops: %s\n", err.msg);
         return 4;
