@@ -101,10 +101,10 @@ static void compute_refs(const struct batch *b, const struct td_op_kind *kind, u
 }
 
 /* Find the references of a work in the cache, or compute them and keep them there. A GPU computes faster than a
- * disk reads: then they are counted alone. */
+ * disk reads: what it computes is counted alone. */
 static void find_refs(const struct batch *b, const struct td_op_kind *kind, const struct work *w, struct side_refs *s)
 {
-    const bool looks = !td_reference_makers_have_gpu(b->makers);
+    const bool looks = !td_reference_makers_have_gpu(b->makers) || !td_reference_gpu_takes(b->items[w->first].call.kind);
     static const struct td_op_ref nothing; /* is counted alone */
     const struct td_op_call *calls[MAX_JOINED];
     int which[MAX_JOINED], i, n = 0;

@@ -84,6 +84,8 @@ void td_op_list_release(struct td_op_list *l)
 
 static double products_of(const struct td_op *op)
 {
+    if (!op->kind || !td_reference_gpu_takes(op->kind))
+        return 0;
     return td_json_get_num(op->attrs, "m", 0) * td_json_get_num(op->attrs, "n", 0) * td_json_get_num(op->attrs, "k", 0);
 }
 

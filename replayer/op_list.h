@@ -23,7 +23,7 @@ struct td_op_group {
     int m_class;         /* td_m_class() */
     uint64_t format;     /* equal: the same element types of the output and of a, rounding, and symbol */
     int64_t seen, chosen;
-    double products;     /* of A and W, of all that were seen */
+    double products;     /* of A and W that a GPU can compute for the judge, of all that were seen */
     int64_t first;       /* of its ops in td_op_list.order, once that is there */
 };
 
@@ -57,7 +57,7 @@ void td_op_shape_words(const struct td_op *op, char *out, size_t n);
 /* Read the fixture's ops and choose. The same fixture and options always choose the same ops. */
 int td_op_list_scan(struct td_fixture *fx, const struct td_replay_options *opt, struct td_op_list *list, struct td_error *err);
 void td_op_list_release(struct td_op_list *list);
-/* About how many products of A and W the chosen ops are. */
+/* About how many products of A and W the chosen ops are of which a GPU can compute references. */
 double td_op_list_products(const struct td_op_list *list);
 
 /* The two steps of td_op_list_scan(): add an op; then put all in order (op_order.h), and choose at most

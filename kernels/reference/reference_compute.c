@@ -177,6 +177,11 @@ static int finish(const struct source *s, struct td_op_ref *ref, struct td_error
     return rc;
 }
 
+bool td_reference_gpu_takes(const char *kind)
+{
+    return !strcmp(kind, "gptq_gemm") || !strcmp(kind, "gemm");
+}
+
 int td_reference_gpu_compute(struct td_reference_gpu *g, const struct td_op_call *op, uint64_t weights, struct td_op_ref *ref,
                              struct td_error *err)
 {
@@ -187,7 +192,7 @@ int td_reference_gpu_compute(struct td_reference_gpu *g, const struct td_op_call
     int rc;
 
     memset(ref, 0, sizeof *ref);
-    if (!gptq && strcmp(op->kind, "gemm"))
+    if (!td_reference_gpu_takes(op->kind))
         return td_fail(err, TD_EUNSUPPORTED, "a %s is computed on the CPU", op->kind);
     if ((rc = gptq ? read_gptq(op, &s, &j, err) : read_gemm(op, &s, &j, err)))
         return rc;

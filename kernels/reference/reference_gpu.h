@@ -39,7 +39,9 @@ void td_reference_gpu_patience(struct td_reference_gpu *g, int seconds);
  *   wait : until it is open, or is not, or the driver does not answer */
 enum td_reference_state td_reference_gpu_state(struct td_reference_gpu *g, bool wait, char *words, size_t size);
 
-/* Compute the reference of an op of kind gptq_gemm or gemm, as the kind's own function does; the sums are
+/* Are ops of this kind computed here at all? gptq_gemm, gemm. */
+bool td_reference_gpu_takes(const char *kind);
+/* Compute the reference of an op of such a kind, as the kind's own function does; the sums are
  * within TD_REFERENCE_ROOM of it.
  *   weights : equal for ops with the same weights and attributes
  * TD_ECORRUPT: what came back is not what the CPU computes. The state is TD_REFERENCE_WRONG from then on.

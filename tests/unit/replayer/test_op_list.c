@@ -201,6 +201,24 @@ static void sample_is_fair(void **state)
     td_op_list_release(&l);
 }
 
+/* A GPU is opened for what it can compute. */
+static void products_are_those_of_a_gpu(void **state)
+{
+    struct td_op_list l = {0};
+
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        add(&l, i, 3, 640);
+    assert_true(td_op_list_products(&l) == 4 * 3.0 * 640 * 256);
+    assert_int_equal(td_op_list_sample(&l, 1, NULL), TD_OK);
+    assert_true(td_op_list_products(&l) == 3.0 * 640 * 256);
+    strcpy(kind, "moe_gemm");
+    add(&l, 4, 3, 640);
+    strcpy(kind, "gptq_gemm");
+    assert_true(td_op_list_products(&l) == 3.0 * 640 * 256);
+    td_op_list_release(&l);
+}
+
 static void sample_leaves_no_group_out(void **state)
 {
     struct td_op_list l = {0};
@@ -314,7 +332,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(groups_by_shape_and_m), cmocka_unit_test(groups_by_format), cmocka_unit_test(long_shapes_are_groups_of_their_own),
         cmocka_unit_test(an_op_over_the_limit_does_not_end_the_list), cmocka_unit_test(shapes_name_the_weights), cmocka_unit_test(a_routing_is_not_part_of_the_weights),
-        cmocka_unit_test(sample_is_fair), cmocka_unit_test(sample_leaves_no_group_out), cmocka_unit_test(samples_are_fair_over_layers_and_steps),
+        cmocka_unit_test(sample_is_fair), cmocka_unit_test(sample_leaves_no_group_out), cmocka_unit_test(products_are_those_of_a_gpu), cmocka_unit_test(samples_are_fair_over_layers_and_steps),
         cmocka_unit_test(no_maximum_takes_all), cmocka_unit_test(shards_cover_once), cmocka_unit_test(shard_words),
         cmocka_unit_test(timing_words),
     };
