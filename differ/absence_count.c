@@ -315,7 +315,7 @@ static bool count_cut_off(const struct td_side *side, const struct td_planned *p
     return true;
 }
 
-/* Ops that were to be timed, and in which a build failed. */
+/* Ops that were to be timed, and that a build did not run, or failed in as it was timed. */
 static void count_untimed(const struct td_comparison *c, struct td_absence_count *out)
 {
     const struct td_judged_op *first = NULL;

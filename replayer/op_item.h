@@ -48,7 +48,7 @@ struct td_op_item {
     int64_t run_ns, aside_ns;         /* what loading and running took; what waiting for a hung build took */
     int64_t judge_ns;                 /* its share of the judging, of one thread */
     cJSON *speed;                     /* of td_op_timing_measure; owned until it is in rec.judge */
-    char untimed[240];                /* what failed as it was timed; "": nothing, or it was not to be timed */
+    char untimed[240];                /* why it has no times; "": it has, or it was not to be timed */
     /* once judged */
     enum td_op_status status;         /* OK until something is found */
     char reason[480];

@@ -140,10 +140,26 @@ static void show_op(struct td_op_run *r, const struct td_op_item *it, const char
     td_op_run_show_progress(r);
 }
 
-static bool is_due(const struct td_op_run *r, const struct td_op_item *it)
+/* Is the op to be timed? Of an op that could not be loaded nothing but its kind is known. */
+static bool is_planned(const struct td_op_run *r, const struct td_op_item *it)
 {
-    return !(r->opt->stop && *r->opt->stop) && r->has_baseline && r->opt->op_timing && it->is_timed && it->has_baseline && !it->without_reference &&
-           it->candidate.status == TD_RUN_OK && it->baseline.status == TD_RUN_OK;
+    const struct td_op_kind *kind = td_op_kind_find(it->rec.kind ? it->rec.kind : "");
+
+    return !(r->opt->stop && *r->opt->stop) && r->has_baseline && r->opt->op_timing && it->is_timed && kind && kind->reference;
+}
+
+/* An op that was to be timed, and that a build did not run: its record says so, or nobody would miss its times. */
+static void note_not_run(struct td_op_item *it)
+{
+    if (it->status != TD_OP_OK)
+        snprintf(it->untimed, sizeof it->untimed, "candidate: %s: %.200s", td_op_status_name(it->status), it->reason);
+    else
+        snprintf(it->untimed, sizeof it->untimed, "baseline: %s: %.200s", td_run_status_name(it->baseline.status), it->baseline.reason);
+}
+
+static bool runs_in_both(const struct td_op_item *it)
+{
+    return it->is_ready && it->has_baseline && it->status == TD_OP_OK && it->candidate.status == TD_RUN_OK && it->baseline.status == TD_RUN_OK;
 }
 
 /* What td_op_timing_measure() is at. */
@@ -161,11 +177,11 @@ static void show_start(void *ctx, int start, int starts)
     td_op_run_show_progress(t->run);
 }
 
-/* That a build crashes, hangs or cannot be loaded again while it is timed is seen in no op's status: the op's record has it, and it is
- * said once. A kind that cannot be timed is no failure, nor is a replay that is stopped. */
+/* That a build crashes, hangs, refuses or cannot be loaded again while it is timed is seen in no op's status: the op's record has it,
+ * and it is said once. A replay that is stopped is no failure. */
 static void note_untimed(struct td_op_run *r, const struct td_op_timed *of, struct td_op_item *it)
 {
-    const bool failed = of->err.code != TD_EUNSUPPORTED && of->err.code != TD_EINTR;
+    const bool failed = of->err.code != TD_EINTR;
 
     if (failed)
         snprintf(it->untimed, sizeof it->untimed, "%s", of->err.msg);
@@ -182,7 +198,11 @@ int64_t td_op_run_time(struct td_op_run *r, struct td_op_item *items, int n)
     int i, k, due = 0;
 
     for (i = 0; timed && of && i < n; i++) {
-        if (is_due(r, &items[i])) {
+        const bool planned = is_planned(r, &items[i]), runs = runs_in_both(&items[i]);
+
+        if (planned && !runs)
+            note_not_run(&items[i]);
+        if (planned && runs) {
             timed[due] = (struct td_op_timed){.call = &items[i].call, .op = items[i].rec.op};
             of[due++] = &items[i];
         }

@@ -5,6 +5,7 @@
  * TD_MISBEHAVE=<word>; any other word: right
  *   null, abort, exit, hang   end or stop the process
  *   tired                     end it at its fifth call: an op runs three times, and six or more in the first start in which it is timed
+ *   sated                     return TD_KERNEL_ENOMEM from its fifth call on
  *   assert                    write a failed assertion and more lines to stderr, then abort
  *   keys                      write HF_TOKEN and others to stderr, then abort
  *   overread                  read behind qweight
@@ -125,7 +126,7 @@ int td_gptq_gemm(const struct td_gptq_gemm_args *x)
 {
     const char *env = getenv("TD_MISBEHAVE"), *plus = env ? strchr(env, '+') : NULL;
     const char *once = getenv("TD_MISBEHAVE_ONCE");
-    static int made; /* 1: this process made the file, -1: another one did */
+    static int calls, made; /* 1: this process made the file, -1: another one did */
     char how[32] = "";
     int32_t m, n;
 
@@ -142,7 +143,7 @@ int td_gptq_gemm(const struct td_gptq_gemm_args *x)
     before(x, how);
     if (!strcmp(how, "refuse"))
         return TD_KERNEL_EUNSUPPORTED;
-    if (!strcmp(how, "enomem"))
+    if (!strcmp(how, "enomem") || (!strcmp(how, "sated") && ++calls >= 5))
         return TD_KERNEL_ENOMEM;
     for (m = 0; m < x->m; m++)
         for (n = 0; n < x->n - !strcmp(how, "skip"); n++)
