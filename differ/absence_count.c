@@ -299,14 +299,24 @@ void td_count_ops_replayed(const struct td_comparison *c, const struct td_side *
 
 /* ---- timings --------------------------------------------------------------------------------- */
 
-/* A replay whose time ended: the ops that it left out may be those that were to be timed. */
-static bool count_cut_off(const struct td_side *side, const struct td_planned *p,
+/* A replay that lacks ops, as of a shard, or one whose time ended: the ops that it left out may be those that were to be timed. */
+static bool count_cut_off(const struct td_comparison *c, const struct td_side *side, const struct td_planned *p,
                           struct td_absence_count *out)
 {
     const int64_t left_out = td_absence_known(td_fixture_ledger(side->fx, "ops.dropped.time"));
+    struct td_absence_count ops = {0};
 
-    if (!left_out)
+    td_count_ops_replayed(c, side, p, &ops);
+    if (!left_out && ops.seen >= ops.planned)
         return false;
+    if (!left_out) {
+        out->planned = ops.planned;
+        out->seen = ops.seen;
+        snprintf(out->say, sizeof out->say,
+                 "%lld of %lld planned ops were replayed: those left out were to be timed as well%s%.200s",
+                 (long long)ops.seen, (long long)ops.planned, *ops.why ? "; " : "", ops.why);
+        return true;
+    }
     out->planned = p->ops > left_out ? p->ops : left_out;
     out->seen = out->planned - left_out;
     snprintf(out->say, sizeof out->say,
@@ -343,7 +353,7 @@ void td_count_pairs(const struct td_comparison *c, const struct td_side *side,
 
     if (p->ops <= 0 ||
         !td_json_get(td_json_get(td_fixture_manifest(side->fx), "replay"), "baseline_build") ||
-        count_cut_off(side, p, out))
+        count_cut_off(c, side, p, out))
         return;
     snprintf(out->say, sizeof out->say,
              "no op was timed beside the baseline build, though one was named");

@@ -145,14 +145,22 @@ static bool is_planned(const struct td_op_run *r, const struct td_op_item *it)
 {
     const struct td_op_kind *kind = td_op_kind_find(it->rec.kind ? it->rec.kind : "");
 
-    return !(r->opt->stop && *r->opt->stop) && r->has_baseline && r->opt->op_timing && it->is_timed && kind && kind->reference;
+    return r->has_baseline && r->opt->op_timing && it->is_timed && kind && kind->reference;
 }
 
-/* An op that was to be timed, and that a build did not run: its record says so, or nobody would miss its times. */
-static void note_not_run(struct td_op_item *it)
+static bool is_stopped(const struct td_op_run *r)
+{
+    return r->opt->stop && *r->opt->stop;
+}
+
+/* An op that was to be timed, and that a build did not run, or that cannot be timed now: its record says so, or nobody would miss its
+ * times. */
+static void note_not_run(struct td_op_item *it, const char *why_now)
 {
     if (it->status != TD_OP_OK)
         snprintf(it->untimed, sizeof it->untimed, "candidate: %s: %.200s", td_op_status_name(it->status), it->reason);
+    else if (it->baseline.status == TD_RUN_OK)
+        snprintf(it->untimed, sizeof it->untimed, "%s", why_now);
     else
         snprintf(it->untimed, sizeof it->untimed, "baseline: %s: %.200s", td_run_status_name(it->baseline.status), it->baseline.reason);
 }
@@ -178,15 +186,14 @@ static void show_start(void *ctx, int start, int starts)
 }
 
 /* That a build crashes, hangs, refuses or cannot be loaded again while it is timed is seen in no op's status: the op's record has it,
- * and it is said once. A replay that is stopped is no failure. */
+ * and it is said once. That a replay is stopped needs no words. */
 static void note_untimed(struct td_op_run *r, const struct td_op_timed *of, struct td_op_item *it)
 {
-    const bool failed = of->err.code != TD_EINTR;
+    const bool is_news = !r->told_untimed && of->err.code != TD_EINTR;
 
-    if (failed)
-        snprintf(it->untimed, sizeof it->untimed, "%s", of->err.msg);
-    td_log(failed && !r->told_untimed ? TD_LOG_WARN : TD_LOG_INFO, "replay", "op %lld was not timed: %s", (long long)of->op, of->err.msg);
-    r->told_untimed |= failed;
+    snprintf(it->untimed, sizeof it->untimed, "%s", *of->err.msg ? of->err.msg : td_code_name(of->err.code));
+    td_log(is_news ? TD_LOG_WARN : TD_LOG_INFO, "replay", "op %lld was not timed: %s", (long long)of->op, it->untimed);
+    r->told_untimed |= is_news;
 }
 
 int64_t td_op_run_time(struct td_op_run *r, struct td_op_item *items, int n)
@@ -197,12 +204,12 @@ int64_t td_op_run_time(struct td_op_run *r, struct td_op_item *items, int n)
     struct td_op_item **of = calloc((size_t)most + 1, sizeof *of);
     int i, k, due = 0;
 
-    for (i = 0; timed && of && i < n; i++) {
-        const bool planned = is_planned(r, &items[i]), runs = runs_in_both(&items[i]);
+    for (i = 0; i < n; i++) {
+        const bool planned = is_planned(r, &items[i]), can_be = timed && of && runs_in_both(&items[i]) && !is_stopped(r);
 
-        if (planned && !runs)
-            note_not_run(&items[i]);
-        if (planned && runs) {
+        if (planned && !can_be)
+            note_not_run(&items[i], is_stopped(r) ? "stopped by a signal" : "out of memory");
+        if (planned && can_be) {
             timed[due] = (struct td_op_timed){.call = &items[i].call, .op = items[i].rec.op};
             of[due++] = &items[i];
         }

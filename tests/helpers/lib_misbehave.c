@@ -6,6 +6,7 @@
  *   null, abort, exit, hang   end or stop the process
  *   tired                     end it at its fifth call: an op runs three times, and six or more in the first start in which it is timed
  *   sated                     return TD_KERNEL_ENOMEM from its fifth call on
+ *   stop                      send SIGINT to replay, its parent, at its fifth call
  *   assert                    write a failed assertion and more lines to stderr, then abort
  *   keys                      write HF_TOKEN and others to stderr, then abort
  *   overread                  read behind qweight
@@ -69,6 +70,8 @@ static void before(const struct td_gptq_gemm_args *x, const char *how)
         *(volatile int *)(uintptr_t)sink = 1;
     if (!strcmp(how, "abort") || (!strcmp(how, "tired") && ++calls == 5))
         abort();
+    if (!strcmp(how, "stop") && ++calls == 5)
+        kill(getppid(), SIGINT);
     if (!strcmp(how, "assert")) {
         fprintf(stderr, "loading\nmisbehave.c:1: Assertion `m == 0' failed.\nbacktrace: none\n");
         abort();
