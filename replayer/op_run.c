@@ -140,12 +140,12 @@ static void show_op(struct td_op_run *r, const struct td_op_item *it, const char
     td_op_run_show_progress(r);
 }
 
-/* Is the op to be timed? Of an op that could not be loaded nothing but its kind is known. */
+/* Is the op one of those that are timed? Of an op that could not be loaded nothing but its kind is known. */
 static bool is_planned(const struct td_op_run *r, const struct td_op_item *it)
 {
     const struct td_op_kind *kind = td_op_kind_find(it->rec.kind ? it->rec.kind : "");
 
-    return r->has_baseline && r->opt->op_timing && it->is_timed && kind && kind->reference;
+    return r->has_baseline && it->is_timed && kind && kind->reference;
 }
 
 static bool is_stopped(const struct td_op_run *r)
@@ -153,14 +153,14 @@ static bool is_stopped(const struct td_op_run *r)
     return r->opt->stop && *r->opt->stop;
 }
 
-/* An op that was to be timed, and that a build did not run, or that cannot be timed now: its record says so, or nobody would miss its
+/* An op that was to be timed, and that a build did not run, or that is not timed for another reason: its record says so, or nobody would miss its
  * times. */
-static void note_not_run(struct td_op_item *it, const char *why_now)
+static void note_not_run(struct td_op_item *it, const char *why)
 {
-    if (it->status != TD_OP_OK)
+    if (why)
+        snprintf(it->untimed, sizeof it->untimed, "%s", why);
+    else if (it->status != TD_OP_OK)
         snprintf(it->untimed, sizeof it->untimed, "candidate: %s: %.200s", td_op_status_name(it->status), it->reason);
-    else if (it->baseline.status == TD_RUN_OK)
-        snprintf(it->untimed, sizeof it->untimed, "%s", why_now);
     else
         snprintf(it->untimed, sizeof it->untimed, "baseline: %s: %.200s", td_run_status_name(it->baseline.status), it->baseline.reason);
 }
@@ -205,10 +205,11 @@ int64_t td_op_run_time(struct td_op_run *r, struct td_op_item *items, int n)
     int i, k, due = 0;
 
     for (i = 0; i < n; i++) {
-        const bool planned = is_planned(r, &items[i]), can_be = timed && of && runs_in_both(&items[i]) && !is_stopped(r);
+        const char *why = !r->opt->op_timing ? "--op-timing off" : is_stopped(r) ? "stopped by a signal" : timed && of ? NULL : "out of memory";
+        const bool planned = is_planned(r, &items[i]), can_be = !why && runs_in_both(&items[i]);
 
         if (planned && !can_be)
-            note_not_run(&items[i], is_stopped(r) ? "stopped by a signal" : "out of memory");
+            note_not_run(&items[i], why);
         if (planned && can_be) {
             timed[due] = (struct td_op_timed){.call = &items[i].call, .op = items[i].rec.op};
             of[due++] = &items[i];
