@@ -37,13 +37,12 @@ void td_count_plan(const struct td_comparison *c, const struct td_side *side,
 
 /* ---- recorded ops ---------------------------------------------------------------------------- */
 
-/* Is it the record of a server's work, which the tap's counts describe? */
+/* Is it the record of a server's work, which the tap's counts describe? An extract of all its ops has the counts of what is lost. */
 static bool is_recording(const struct td_side *side)
 {
     const cJSON *m = td_fixture_manifest(side->fx);
 
-    return td_json_get(m, "tap") && !td_json_get(m, "replay") && !td_json_get(m, "merge") &&
-           !td_json_get(m, "extract");
+    return td_json_get(m, "tap") && !td_json_get(m, "replay") && !td_json_get(m, "merge");
 }
 
 /* Ops that were meant to be recorded and got lost. What was left out by choice (a sample, --layers,
@@ -51,16 +50,12 @@ static bool is_recording(const struct td_side *side)
 static int64_t count_lost_ops(const struct td_side *side, char *why, size_t size)
 {
     static const struct { const char *name, *words; } LOST[] = {
-        {"ops.dropped.ring", "found no room on their way (--budget or --layers record less at a "
-                             "time, --ring-mib gives more room)"},
-        {"ops.dropped.threads", "came from more threads than there are rings, or from CUDA graphs on "
-                                "several streams"},
-        {"ops.dropped.recorder", "could not be written"},
-        {"ops.dropped.lost", "did not come, though the tap counted them as sent"},
-        {"ops.dropped.unreadable", "lay in another device's memory, or in a form that is not read"},
-        {"ops.dropped.weights", "came without their weights"},
-        {"ops.dropped.activations", "changed what stood in the place of their weights: two "
-                                    "activations, or weights that were loaded anew"}};
+#define OPS_LOST(name, words) {name, words},
+#define LINK_LOST(name)
+#include "format/losses.def"
+#undef OPS_LOST
+#undef LINK_LOST
+    };
     int64_t sum = 0, n;
     size_t i, len = 0;
 
@@ -174,8 +169,13 @@ void td_count_ops_planned(const struct td_comparison *c, const struct td_side *s
 void td_count_taps(const struct td_comparison *c, const struct td_side *side,
                    const struct td_planned *p, struct td_absence_count *out)
 {
-    static const char *const LOST[] = {"links.lost", "links.left_out", "links.disarmed",
-                                       "links.corrupt"};
+    static const char *const LOST[] = {
+#define OPS_LOST(name, words)
+#define LINK_LOST(name) name,
+#include "format/losses.def"
+#undef OPS_LOST
+#undef LINK_LOST
+    };
     const cJSON *processes =
         td_json_get(td_json_get(td_fixture_manifest(side->fx), "tap"), "processes");
     int64_t lost = 0, linked = cJSON_GetArraySize(processes);
@@ -202,7 +202,7 @@ void td_count_steps(const struct td_comparison *c, const struct td_side *side,
 
     (void)c;
     (void)p;
-    if (!is_recording(side) || td_manifest_get_file(td_fixture_manifest(side->fx),
+    if (!is_recording(side) || td_json_get(td_fixture_manifest(side->fx), "extract") || td_manifest_get_file(td_fixture_manifest(side->fx),
                                                     td_file_names[TD_FILE_STEPS], &f))
         return;
     out->planned = td_absence_known(td_fixture_ledger(side->fx, "steps.kept"));
