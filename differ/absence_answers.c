@@ -324,6 +324,22 @@ void td_count_content(const struct td_comparison *c, const struct td_side *side,
                           : "neither text nor tokens of the others were kept");
 }
 
+/* Rules see nothing in an answer without token ids whose words are redacted, or not kept: it would pass as sound. */
+void td_count_readable(const struct td_comparison *c, const struct td_side *side,
+                       const struct td_planned *p, struct td_absence_count *out)
+{
+    size_t i;
+
+    (void)c;
+    (void)p;
+    for (i = 0; i < side->n_xs; i++)
+        if (counts(&side->xs[i]) && !side->xs[i].error) {
+            out->planned++;
+            out->seen += has_content(&side->xs[i], td_side_masks(side, &side->xs[i]));
+        }
+    snprintf(out->why, sizeof out->why, "of the others neither text nor token ids are known");
+}
+
 static bool is_scored(const struct td_exchange *x, const struct td_planned *p)
 {
     (void)p;

@@ -347,6 +347,13 @@ def case_content():
     return absent("content", "mute", copy("mute", "mute-too"))
 
 
+def case_readable():
+    """A server that says "!!!!" and sends no token ids, where words are redacted: no rule sees anything."""
+    assert record("wordless", "--no-text") == 0
+    replay("wordless", "wordless-bang", server=("--fault", "bang", "--ignore", "return_token_ids,return_tokens_as_token_ids"))
+    return absent("readable", "wordless", "wordless-bang", "--lanes", "collapse")
+
+
 def case_token_ids():
     base, new = good()
     rewrite(copy(new, "idless"), without("token_ids", "ids_complete"))
