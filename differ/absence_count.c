@@ -10,6 +10,7 @@
 #include "common/invocation.h"
 #include "common/json.h"
 #include "differ/lane_ops.h"
+#include "differ/lane_speed.h"
 #include "format/fixture_check.h"
 #include "wire/scores.h"
 #include "wire/send.h"
@@ -386,10 +387,14 @@ void td_count_rounds(const struct td_comparison *c, const struct td_side *side,
              live, now);
 }
 
+/* Speed is that of the answers which are there: of live rounds, or of the starts of a recording. */
 void td_count_live_answers(const struct td_comparison *c, const struct td_side *side,
                            const struct td_planned *p, struct td_absence_count *out)
 {
-    if (count_sides(c, TD_LIVE))
+    const struct td_speed *speed = c->lane[TD_LANE_SPEED].measured;
+    const bool base = side->role == TD_BASE, live = count_sides(c, TD_LIVE) > 0, starts = speed->by_starts;
+
+    if (base ? starts && !live && !p->failures_allowed : live || starts)
         td_absence_count_answered(side, p, out);
 }
 
