@@ -35,6 +35,21 @@ static int exit_of_verdict(const char *verdict)
                                               : TD_EXIT_BROKEN;
 }
 
+/* What is said of a lane beside that it regressed: the gravest note. */
+static int exit_of_other_notes(const cJSON *lane)
+{
+    const cJSON *note;
+    int code = TD_EXIT_OK;
+
+    cJSON_ArrayForEach(note, td_json_get(lane, "notes")) {
+        const char *verdict = td_json_get_str(note, "verdict", "note");
+
+        if (!strcmp(verdict, "inconclusive") || !strcmp(verdict, "broken"))
+            code = graver(code, exit_of_verdict(verdict));
+    }
+    return code;
+}
+
 /* Of one comparison that regressed: the gravest lane among those that count. */
 static int exit_without(const cJSON *report, enum td_fail_on fail_on)
 {
@@ -49,7 +64,7 @@ static int exit_without(const cJSON *report, enum td_fail_on fail_on)
             !strcmp(td_json_get_str(lane, "verdict", "broken"), "not judged"))
             continue;
         if (of_lane == TD_EXIT_REGRESSED && is_speed != (fail_on == TD_FAIL_ON_SLOWER))
-            of_lane = TD_EXIT_OK;
+            of_lane = exit_of_other_notes(lane);
         code = graver(code, of_lane);
     }
     return code;
