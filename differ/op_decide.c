@@ -285,12 +285,12 @@ static void decide_by_score(struct td_judged_op *op, enum td_op_result r,
 }
 
 /* Without a reference an op is worse only if it crashed, hung, or gave NaN where a number is due
- * (status failed). */
+ * (status failed). One that lacked memory is broken like any other. */
 static bool decide_without_reference(struct td_judged_op *op, const struct td_op_error *base)
 {
     if (!op->without_reference)
         return false;
-    if (op->status == TD_OP_FAILED || op->status == TD_OP_CRASHED || op->status == TD_OP_HUNG)
+    if (op->status != TD_OP_OK && op->status != TD_OP_UNSUPPORTED)
         return decide_status(op, base);
     if (op->status != TD_OP_OK)
         td_op_set_result(op, TD_RESULT_COMPARED, "%s: %s", td_op_status_name(op->status),

@@ -427,6 +427,23 @@ static void test_ops_without_reference_are_never_worse(void **state)
     stop(&w);
 }
 
+/* ... but a lack of memory says nothing of them, as of any op. */
+static void test_ops_without_reference_that_lack_memory_are_no_pass(void **state)
+{
+    struct world w;
+
+    (void)state;
+    start(&w);
+    add(&w, 0, 1, "ok", REC, NULL, error_json(1, 1, 3, 0, NULL), 2048);
+    add_node(&w, 1, "ggml_rms_norm", "ok", "\"equal\":64,\"departs\":0");
+    add_node(&w, 2, "ggml_soft_max", "broken", "\"unstable\":0");
+    assert_int_equal(finish(&w), TD_INCONCLUSIVE);
+    assert_int_equal(w.n.broken, 1);
+    assert_int_equal(w.n.not_compared, 0);
+    assert_true(lane_says(&w, "1 of 2 ops could not be judged (first: could not be judged: because)"));
+    stop(&w);
+}
+
 static void test_the_baseline_build_stands_over_the_recording(void **state)
 {
     struct world w;
@@ -590,6 +607,7 @@ int main(void)
         cmocka_unit_test(test_ops_are_joined_on_their_origin_alone),
         cmocka_unit_test(test_no_ops_at_all),
         cmocka_unit_test(test_ops_without_reference_are_never_worse),
+        cmocka_unit_test(test_ops_without_reference_that_lack_memory_are_no_pass),
         cmocka_unit_test(test_the_baseline_build_stands_over_the_recording),
         cmocka_unit_test(test_a_crash_without_reference_is_worse),
         cmocka_unit_test(test_the_format_of_the_baseline_build_counts),
