@@ -287,6 +287,7 @@ def case_answers():
     assert absent("answers", "one-twice", new) == "inconclusive"
     edit(copy("one-less", "one-less-old"), lambda m: (m.pop("plan"), m.pop("seen"), m.update(state="complete")))
     assert absent("answers", "one-less-old", "one-less-same") == "inconclusive"
+    assert absent("answers", "one-less", "one-less-same", "--lanes", "collapse") == "inconclusive"
     return absent("answers", "one-less", "one-less-same")
 
 
