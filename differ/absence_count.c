@@ -298,6 +298,32 @@ void td_count_ops_replayed(const struct td_comparison *c, const struct td_side *
         snprintf(out->why, sizeof out->why, "%.300s", td_fixture_state_words(m, words));
 }
 
+/* A baseline build that refuses an op, or lacks memory for it, is no baseline of that op: what was recorded stands in its place, and
+ * nobody asked for that. One that dies is judged by the lane. */
+void td_count_baseline_runs(const struct td_comparison *c, const struct td_side *side,
+                            const struct td_planned *p, struct td_absence_count *out)
+{
+    const struct td_judged_op *first = NULL;
+    size_t i;
+
+    (void)p;
+    if (!td_json_get(td_json_get(td_fixture_manifest(side->fx), "replay"), "baseline_build"))
+        return;
+    for (i = 0; i < c->ops.n; i++) {
+        const struct td_judged_op *op = &c->ops.op[i];
+
+        if (op->status != TD_OP_OK || op->without_reference)
+            continue;
+        out->planned++;
+        out->seen += !op->baseline_lacks;
+        if (op->baseline_lacks && !first)
+            first = op;
+    }
+    if (first)
+        snprintf(out->say, sizeof out->say, "the baseline build did not run %lld of %lld ops that the new one ran (op %lld: %.160s)",
+                 (long long)(out->planned - out->seen), (long long)out->planned, (long long)first->op, first->baseline_lacks);
+}
+
 /* ---- timings --------------------------------------------------------------------------------- */
 
 /* A replay that lacks ops, as of a shard, or one whose time ended: the ops that it left out may be those that were to be timed. */

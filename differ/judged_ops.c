@@ -278,6 +278,8 @@ static void read_judge(struct td_judged_ops *set, const cJSON *j, struct td_judg
         x->baseline.present = true; /* a baseline that fails is known to fail */
         x->baseline.crash = intern(set, td_json_get_str(j, "baseline_reason", "failed"));
     }
+    if (!strcmp(td_json_get_str(j, "baseline_status", ""), "unsupported") || !strcmp(td_json_get_str(j, "baseline_status", ""), "broken"))
+        x->baseline_lacks = intern(set, td_json_get_str(j, "baseline_reason", "no reason given"));
     x->hot = read_pairs(td_json_get(td_json_get(j, "speed"), "hot"), &x->n_hot);
     read_device(set, td_json_get(td_json_get(j, "speed"), "device"), &x->device);
     x->starts = (size_t)td_json_get_i64(td_json_get(j, "speed"), "starts", 1);

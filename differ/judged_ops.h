@@ -108,6 +108,8 @@ struct td_judged_op {
     double departs;                     /* relative L2; NaN: there was no output to compare with */
     double *hot, *cold;                 /* [n_hot][2], [n_cold][2]: ns of baseline and candidate */
     size_t n_hot, n_cold;
+    const char *baseline_lacks;         /* why the baseline build did not run it, though it was to; NULL:
+                                           it ran, or died, or there was none */
     const char *untimed;                /* why it has no times; NULL: it has, or was not to be timed */
     size_t starts;                      /* how often both processes were started while it was
                                            timed; pairs stand in order of the starts, equally

@@ -610,6 +610,15 @@ def case_ops_replayed():
 
 # ---- timings -------------------------------------------------------------------------------------
 
+def case_baseline_runs():
+    """A baseline build that runs out of memory in some ops: what was recorded stands in its place."""
+    base, _ = tapped()
+    lib = f"{O}/tests/helpers/lib_misbehave.so"
+    assert run("replay", base, "-o", "poor", "--build", lib, "--baseline-build", lib, "--baseline-env", "TD_MISBEHAVE=enomem+m",
+               "--op-timing", "off") == 0, open("err").read()
+    return absent("baseline_runs", base, "poor", "--lanes", "ops")
+
+
 def case_pairs():
     base, new = tapped()
     edit(copy(new, "untimed"), lambda m: m["replay"].update(baseline_build="old.so"))
