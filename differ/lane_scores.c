@@ -172,7 +172,10 @@ void td_rescore_judge(const struct td_rescore *r, const struct td_policy *policy
         return;
     }
     judge_failures(r, lane);
-    if (r->n)
+    if (r->n && !r->answer.n && !r->not_finite)
+        td_lane_note(lane, TD_INCONCLUSIVE,
+                     "the baseline itself has no logprob for any token of its answers: nothing says whether the candidate's are right");
+    else if (r->n)
         judge_shifts(r, policy, lane);
     if (!r->n && !r->asked)
         td_lane_no_evidence(lane,

@@ -256,6 +256,14 @@ static void what_cannot_be_told_is_inconclusive(void **state)
 
 /* ---- what is no number, and what is not there ----------------------------------------------------------------------- */
 
+static void all_bad(struct td_exchange *x, float bad)
+{
+    int32_t i;
+
+    for (i = 0; i < x->n_scores; i++)
+        x->scores[i] = bad;
+}
+
 static void no_numbers_are_damage(void **state)
 {
     const float bad[] = {NAN, -INFINITY, -9999.0f};
@@ -275,6 +283,12 @@ static void no_numbers_are_damage(void **state)
         add(m, TD_BASE, "a", 0, 40, 10)->scores[30] = bad[k];
         add(m, TD_NEW, "a", 0, 40, 10)->scores[30] = bad[k];
         assert_int_equal(judge_made(m, true, NULL, 0), TD_PASS);
+
+        m = make(); /* but a baseline that has none says nothing */
+        all_bad(add(m, TD_BASE, "a", 0, 40, 10), bad[k]);
+        all_bad(add(m, TD_NEW, "a", 0, 40, 10), bad[k]);
+        assert_int_equal(judge_made(m, false, words, sizeof words), TD_INCONCLUSIVE);
+        assert_non_null(strstr(words, "no logprob for any token"));
     }
 }
 
