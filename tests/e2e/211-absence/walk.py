@@ -605,6 +605,11 @@ def case_ops_replayed():
     first.clear()
     rewrite(copy(new, "forgot"), lambda r: [r] if first.append(r) or len(first) <= 3 else [], "ops")
     assert absent("ops_replayed", base, edit("forgot", forget), "--lanes", "ops") == "inconclusive"
+    for name in ("late", "late-too"): # two replays that lack the same ops of their plans
+        first.clear()
+        rewrite(copy(new, name), lambda r: [r] if first.append(r) or len(first) <= 12 else [], "ops")
+        edit(name, lambda m: (m.update(id=f"{len(name):032x}", state="incomplete"), ledger("ops.dropped.time", 4)(m)))
+    assert absent("ops_replayed", "late", "late-too") == "inconclusive"
     return absent("ops_replayed", base, "shard2")
 
 
