@@ -69,11 +69,24 @@ static bool note_is_accepted(const cJSON *report, const cJSON *note, const cJSON
     return false;
 }
 
+/* Are there ops that nobody judged? What they would have shown may be anything. */
+static bool has_unjudged_ops(const cJSON *report)
+{
+    const cJSON *op;
+
+    cJSON_ArrayForEach(op, td_json_get(td_json_get(report, "ops"), "not_ok"))
+        if (is(op, "status", "unsupported") || is(op, "status", "broken"))
+            return true;
+    return false;
+}
+
 /* Is evidence of this lane missing? */
 static bool lacks_evidence(const cJSON *report, const char *lane)
 {
     const cJSON *a;
 
+    if (!strcmp(lane, "ops") && has_unjudged_ops(report))
+        return true;
     cJSON_ArrayForEach(a, td_json_get(report, "absent"))
         if (is(a, "lane", lane) && !passes(td_json_get_str(a, "verdict", "broken")))
             return true;
