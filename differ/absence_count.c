@@ -318,13 +318,14 @@ void td_count_baseline_runs(const struct td_comparison *c, const struct td_side 
         if (op->status != TD_OP_OK || op->without_reference)
             continue;
         out->planned++;
-        out->seen += !op->baseline_lacks;
-        if (op->baseline_lacks && !first)
+        out->seen += op->baseline.present;
+        if (!op->baseline.present && !first)
             first = op;
     }
     if (first)
         snprintf(out->say, sizeof out->say, "the baseline build did not run %lld of %lld ops that the new one ran (op %lld: %.160s)",
-                 (long long)(out->planned - out->seen), (long long)out->planned, (long long)first->op, first->baseline_lacks);
+                 (long long)(out->planned - out->seen), (long long)out->planned, (long long)first->op,
+                 first->baseline_lacks ? first->baseline_lacks : "its judgement says nothing of it");
 }
 
 /* ---- timings --------------------------------------------------------------------------------- */
