@@ -147,6 +147,27 @@ static void add_speed(const struct td_comparison *c, struct td_jw *w)
         td_jw_cstr(w, NULL, "the server's speed");
 }
 
+/* A row of a single op, or of too few starts, shows no slowdown, however large: it counts in the total alone. */
+static void add_rows(const struct td_comparison *c, struct td_jw *w)
+{
+    const struct td_speed *s = c->lane[TD_LANE_SPEED].measured;
+    size_t i, rows = 0, few = 0;
+    char words[100];
+
+    for (i = 0; i < s->n; i++) {
+        const struct td_speed_row *r = &s->row[i];
+
+        if (r->total || !td_speed_metric_is_op(r->metric))
+            continue;
+        rows++;
+        few += r->ops < 2 || r->verdict == TD_NOT_JUDGED;
+    }
+    if (!few || !c->lane[TD_LANE_SPEED].asked)
+        return;
+    snprintf(words, sizeof words, "speed in %zu of %zu rows (too few ops)", few, rows);
+    td_jw_cstr(w, NULL, few < rows ? words : "speed but in total (too few ops of each shape)");
+}
+
 void td_advice_write_not_checked(const struct td_comparison *c, struct td_jw *w)
 {
     td_jw_arr(w, "not_checked");
@@ -157,6 +178,7 @@ void td_advice_write_not_checked(const struct td_comparison *c, struct td_jw *w)
     if (!c->lane[TD_LANE_OPS].asked)
         td_jw_cstr(w, NULL, "kernels");
     add_speed(c, w);
+    add_rows(c, w);
     if (c->lane[TD_LANE_OPS].asked) {
         if (!c->coverage.all_kinds)
             td_jw_cstr(w, NULL, "attention, norms, sampling");
