@@ -536,6 +536,50 @@ static void the_policy_decides(void **state)
     }
 }
 
+/* A bias of about 0.4 in the means of whole outputs of one row, so far from op to op that its own p is 4 * 10^-4. */
+static void add_weak_bias(struct world *w)
+{
+    int i, c;
+
+    make_ops(12, false);
+    start(w);
+    for (i = 0; i < OPS; i++) {
+        const double off = OP[i].m > 1 ? 0 : 0.4 + (i / 2 % 2 ? 0.55 : -0.55);
+
+        add_op(w, i, &F32, &F32);
+        for (c = 0; c < TD_SLICES_MAX; c++)
+            w->set.op[i].recorded.slices->sum[TD_SUM_E][c] = w->set.op[i].candidate.slices->sum[TD_SUM_E][c] = 0;
+        w->set.op[i].candidate.slices->sum[TD_SUM_E][0] = (float)(off * OP[i].m * N);
+    }
+}
+
+/* Hundreds of slices are tested: what is rare in one of them is not rare in any of them. */
+static void tests_hold_together(void **state)
+{
+    double tests, p;
+    struct world w;
+
+    (void)state;
+    add_weak_bias(&w);
+    measure(&w);
+    assert_int_equal(w.bias.n, 0);
+    tests = (double)w.bias.tests;
+    stop(&w);
+    add_weak_bias(&w);
+    w.policy.slices_alpha *= tests; /* as if it were the only test */
+    measure(&w);
+    assert_int_equal(w.bias.n, 1);
+    p = w.bias.found[0].test.p;
+    assert_true(p < 0.001 && p > 0.001 / tests);
+    stop(&w);
+    add_weak_bias(&w);
+    w.policy.slices_alpha = 1.001 * p * tests; /* just evidence: so the interval, which holds with all others, ends at 0 */
+    measure(&w);
+    assert_int_equal(w.bias.n, 1);
+    assert_true(w.bias.found[0].lo > 0 && w.bias.found[0].lo < 0.01 * w.bias.found[0].test.est);
+    stop(&w);
+}
+
 /* Columns that are off each in its own way, and in all ops alike, are no bias of a slice: ops do not
  * average that out, so that a test over ops alone would call it one. */
 static void errors_of_columns_are_no_bias(void **state)
@@ -615,6 +659,37 @@ static void layers_without_a_bias_are_known(void **state)
     stop(&w);
 }
 
+/* A layer with a share of the bias that the others have is good below half of what all show together, and bad
+ * above; where that is not sure nobody knows. */
+static void half_of_the_bias_tells(void **state)
+{
+    static const struct { double share; bool bad; size_t unsure; } turn[] = {
+        {0.3, false, 0}, {0.42, false, OPS_OF_LAYER}, {0.7, true, 0}};
+    struct world w;
+    size_t i;
+    int j, c, k;
+
+    (void)state;
+    for (i = 0; i < sizeof turn / sizeof *turn; i++) {
+        make_ops(21, false);
+        start(&w);
+        for (j = 0; j < OPS; j++) {
+            add_op(&w, j, &F32, &FOURTH);
+            for (k = 0; k < TD_SLICE_SUMS && j < OPS_OF_LAYER; k++)
+                for (c = 0; c < TD_SLICES_MAX; c++) {
+                    const double old = (double)w.set.op[j].recorded.slices->sum[k][c], now = (double)w.set.op[j].candidate.slices->sum[k][c];
+
+                    w.set.op[j].candidate.slices->sum[k][c] = (float)(old + turn[i].share * (now - old));
+                }
+        }
+        measure(&w);
+        assert_true(w.bias.n > 0);
+        assert_int_equal(w.set.op[0].result, turn[i].bad ? TD_RESULT_WORSE : TD_RESULT_OK);
+        assert_int_equal(unsure_in(&w, 0), turn[i].unsure);
+        stop(&w);
+    }
+}
+
 /* A group of two ops is not judged, whether it is biased or not; nor is anything asked of another kernel. */
 static void groups_of_few_ops_are_not(void **state)
 {
@@ -663,6 +738,7 @@ int main(void)
         cmocka_unit_test(ops_far_off_are_no_alarm),
         cmocka_unit_test(a_baseline_may_be_biased),
         cmocka_unit_test(the_policy_decides),
+        cmocka_unit_test(tests_hold_together), cmocka_unit_test(half_of_the_bias_tells),
         cmocka_unit_test(errors_of_columns_are_no_bias),
         cmocka_unit_test(layers_without_a_bias_are_known), cmocka_unit_test(groups_of_few_ops_are_not),
         cmocka_unit_test(exact_results_are_not_coarser),
