@@ -88,8 +88,20 @@ static void nothing_is_named_without_a_reason(void **state)
     says(&w, ""); /* all of them are: a bias of whole outputs */
     start(&w, OPS, 0, 4, 8, -1, 0, 0.3);
     says(&w, ""); /* it does not explain the errors */
-    start(&w, OPS, 0, 4, 8, 1e-4, 0, 1);
-    says(&w, ""); /* too small to matter */
+    for (int small = 1; small >= 0; small--) { /* too small to matter, however sure */
+        start(&w, OPS, 0, 0, 0, 0, 0, 1);
+        for (int i = 0; i < OPS; i++)
+            for (int k = 0; k < PARTS; k++) {
+                w.op[i].along_k->of[0].est[k] = k == 4 ? 1e-4 * (small ? 1.9 : 2.1) : 0;
+                w.op[i].along_k->of[0].error[k] = 1e-6;
+            }
+        says(&w, small ? "" : "K 128..159: +0.021 % [+0.0209, +0.0211]");
+    }
+    start(&w, OPS, 0, 4, 8, -1, 0, 1);
+    for (int i = 0; i < OPS; i++)
+        for (int k = 4; k < 8; k++)
+            w.op[i].along_k->of[0].est[k] = i % 2 ? -1 : 0.9;
+    says(&w, ""); /* each op is sure of it, and they contradict each other */
     start(&w, OPS, 0, 4, 8, -1, 0, 1);
     for (int i = 0; i < OPS; i++)
         w.op[i].result = TD_RESULT_OK;

@@ -197,6 +197,9 @@ static void what_can_overflow(void **state)
     assert_true(it.largest_a == 2048 && it.largest_sum == 0);
     td_op_variety_add(&v, &it);
     assert_true(v.kind[0].largest_a == 2048);
+    it.largest_a = 3; /* of another op: the largest of all counts */
+    td_op_variety_add(&v, &it);
+    assert_true(v.kind[0].largest_a == 2048);
     op_case_release(&t);
     case_gemm(&t, TD_DT_F16, 2, 2, 64, false, 0, true);
     it = (struct td_op_item){.loaded = true, .status = TD_OP_OK, .call = t.op};
