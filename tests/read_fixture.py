@@ -71,8 +71,8 @@ def wire(raw):
         at += 20 + n
 
 
-def blobs(data):
-    """Yield hash, encoding and raw bytes of each blob. Walks the headers; does not use the index."""
+def blobs(data, wanted=None):
+    """Yield hash, encoding and raw bytes of each blob, or of those with a hash in `wanted`. Walks the headers; does not use the index."""
     at = 0
     while at < len(data):
         if data[at + 8:at + 16] == b"TDBLEND1":
@@ -82,6 +82,10 @@ def blobs(data):
         if (mark, version) != (b"TDBL", 1):
             raise Bad(f"pack offset {at}: no header")
         check64(data[at:at + 56], head, f"pack offset {at} header")
+        name = f"{hi:016x}{lo:016x}"
+        if wanted is not None and name not in wanted:
+            at += 64 + stored
+            continue
         body = data[at + 64:at + 64 + stored]
         check64(body, total, f"pack offset {at}")
         at += 64 + stored
@@ -97,7 +101,6 @@ def blobs(data):
             out[1:2 * half:2] = planes[half:2 * half]
             out[2 * half:] = planes[2 * half:]
             body = out.tobytes()
-        name = f"{hi:016x}{lo:016x}"
         if len(body) != raw or (xxhash and hash128(body) != name):
             raise Bad(f"blob {name}: content")
         yield name, encoding, body

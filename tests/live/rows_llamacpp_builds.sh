@@ -2,7 +2,8 @@
 # each (llamacpp_builds.py), beside recordings of a live server. A row is a form of model, named by
 # the type of its weights. It is recorded once, then each build of that form is gated by ops alone,
 # and must be caught or pass as builds.txt says. A line of the table: the build, what must come, what
-# came, bad ops of those judged, and the place that the report names first.
+# came, bad ops of those judged, how many ops exact match and torch.testing's defaults would fail (other_rules.py), and the place that
+# the report names first.
 #   BUILDS=PATTERN   only these builds (a pattern of the shell)
 # SPDX-License-Identifier: Apache-2.0
 . "$HERE/rows_llamacpp.sh"
@@ -16,18 +17,21 @@ named() {
 
 # gate_build NAME WANT: one build beside $FIXTURE; a line of the table
 gate_build() {
-    local rc state=ok report=$ROW.$1.txt folder=$LLAMA/builds/$1 line
+    local rc state=ok report=$ROW.$1.txt folder=$LLAMA/builds/$1 kept=$WORK/llamacpp-kept rules line
     [ -d "$folder" ] || folder=$(llama_libraries "$1")
-    timeout --foreground 300 "$BIN/gate" "$FIXTURE" --build "$folder" --lanes ops --max-ops "$OPS" --time all -v >"$report" 2>&1
+    rm -rf "$kept"
+    timeout --foreground 300 "$BIN/gate" "$FIXTURE" --build "$folder" --lanes ops --max-ops "$OPS" --time all --keep "$kept" -v >"$report" 2>&1
     rc=$?
+    rules=$(/usr/bin/python3 -B "$ROOT/bench/detect/other_rules.py" "$FIXTURE" "$kept/candidate-0" 2>"$ROW.rules.txt") || rules="exact - torch -"
+    rm -rf "$kept"
     case $2 in right) [ $rc = 0 ] ;; caught) [ $rc = 1 ] ;; any) [ $rc = 0 ] || [ $rc = 1 ] ;; esac || {
         state=WRONG
         put failed "$1: exit $rc"
         tail -n 30 "$report" >&2
     }
     sed -z -i -E -f "$ROOT/tests/fakes/unwrap.sed" "$report"
-    printf -v line '%-20s %-7s %-10s %-6s %-12s %s' "$1" "$2" "$(verdict_of $rc)" $state \
-        "$(sed -nE 's/^verdict:.* ops=([0-9/]+).*/\1/p' "$report")" "$(named "$report")"
+    printf -v line '%-20s %-7s %-10s %-6s %-12s %-28s %s' "$1" "$2" "$(verdict_of $rc)" $state \
+        "$(sed -nE 's/^verdict:.* ops=([0-9/]+).*/\1/p' "$report")" "$rules" "$(named "$report")"
     put measured "$line"
     say "$line"
 }

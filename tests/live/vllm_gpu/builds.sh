@@ -44,12 +44,17 @@ named() { sed -nE 's/^ *worst places: *//p' "$1" | head -n 1 | cut -c 1-60; }
 
 # judge_build FORM NAME WANT...: one build ($builds/NAME.fatbin) beside the form's recording of $kernel. WANT: right, slow, caught, the
 # forms in which it must be caught (in others it gives what the kernel gives), or any. A slow one is timed beside `slow_0`, and must
-# not be wrong; nothing is expected of its speed. One that hangs in every op is ended.
+# not be wrong; nothing is expected of its speed. One that hangs in every op is ended. Beside the verdict stands what other rules say of
+# the same outputs: exact match, and torch.testing's defaults; "-" where the replay was not written, or Python lacks numpy or zstandard.
 judge_build() {
-    local form=$1 name=$2 want=${*:3} out=$WORK/builds-$1-$2 rc verdict=ok options=(--lanes ops --max-ops "${MAX_OPS:-480}")
+    local form=$1 name=$2 want=${*:3} out=$WORK/builds-$1-$2 rc verdict=ok rules options=(--lanes ops --max-ops "${MAX_OPS:-480}")
     [ "$want" != slow ] || options=(--lanes "ops,speed" --baseline-build "$builds/slow_0.fatbin" --max-ops "${SLOW_OPS:-96}")
-    timeout --foreground 120 "$BIN/gate" "$form_fixture" --build "$builds/$name.fatbin" "${options[@]}" --only "$kernel" --time all -v >"$out.txt" 2>&1
+    rm -rf "$out.kept"
+    timeout --foreground 120 "$BIN/gate" "$form_fixture" --build "$builds/$name.fatbin" "${options[@]}" --only "$kernel" --time all --keep "$out.kept" \
+        -v >"$out.txt" 2>&1
     rc=$?
+    rules=$("$PYTHON" "$ROOT/bench/detect/other_rules.py" "$form_fixture" "$out.kept/candidate-0" 2>"$out.rules.txt") || rules="exact - torch -"
+    rm -rf "$out.kept"
     case $want in
     right) [ $rc = 0 ] || verdict=WRONG ;;
     caught) [ $rc = 1 ] || verdict=WRONG ;;
@@ -59,8 +64,8 @@ judge_build() {
     *) [ $rc = 0 ] || verdict=WRONG ;; # this form's numbers cannot show it
     esac
     [ $verdict = ok ] || wrong "builds-$form-$name: exit $rc"
-    printf '%-12s %-15s %-5s %-4s %s  %s\n' "$form" "$name" "$verdict" "$rc" "$(grep -oE '^verdict: [a-z]+|ops=[0-9/]+|slower=[0-9/]+' "$out.txt" | tr '\n' ' ')" \
-        "$(named "$out.txt")" >>"$WORK/builds.txt"
+    printf '%-12s %-15s %-5s %-4s %s %s  %s\n' "$form" "$name" "$verdict" "$rc" \
+        "$(grep -oE '^verdict: [a-z]+|ops=[0-9/]+|slower=[0-9/]+' "$out.txt" | tr '\n' ' ')" "$rules" "$(named "$out.txt")" >>"$WORK/builds.txt"
 }
 
 # made SCRIPT BUILDS FILE WORD...: is FILE there? Else SCRIPT makes it, which takes nvcc, and a registry from which pip can download.
@@ -73,7 +78,7 @@ made() {
 stage_exllama-builds() {
     local form options name want builds=${BUILDS:-$WORK/builds.out} kernel=gemm_half_q_half
     made exllama_builds.py "$builds" "$builds/builds.txt" || return
-    echo "form         build           as it should be, exit, what was found" >"$WORK/builds.txt"
+    echo "form         build           as it should be, exit, what was found, ops that other rules fail, where" >"$WORK/builds.txt"
     while IFS=: read -r form options; do
         [[ $form = *${FORMS:-}* ]] || continue
         # shellcheck disable=SC2086
@@ -89,7 +94,7 @@ stage_exllama-builds() {
 # sums is written in the source.
 stage_marlin-builds() {
     local form options name want builds kernel=Marlin all=${BUILDS:-$WORK/marlin-builds.out}
-    echo "form         build           as it should be, exit, what was found" >"$WORK/builds.txt"
+    echo "form         build           as it should be, exit, what was found, ops that other rules fail, where" >"$WORK/builds.txt"
     while IFS=: read -r form options; do
         [[ $form = *${FORMS:-}* ]] || continue
         builds=$all/$form
