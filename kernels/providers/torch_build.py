@@ -146,8 +146,9 @@ def with_bias_after(rounding):
 class Plan:
     """One op, ready to be prepared and run. rounding: what the kernel declares that it rounds, in the words
     of docs/format.md. compiles: what the kernel's code is known by, if the driver may compile it at its first launch;
-    "": it does not."""
-    rounding, compiles = "none", ""
+    "": it does not. half_sums: how many products the kernel adds before it rounds their sum to half, and adds it to others in
+    halves, in any order; 0: it keeps sums in float32."""
+    rounding, compiles, half_sums = "none", "", 0
 
     def __init__(self, build, op):
         self.build, self.op = build, op

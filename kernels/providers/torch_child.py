@@ -31,7 +31,7 @@ MAGIC, VERSION = 0x4F525054, 9
 MAX_REPEATS, ARENA_MAX = 64, 1 << 36
 HELLO, ARENA, RUN, PREPARE, TIME, RELEASE, RESTART, BYE = range(1, 9)
 OK, UNSUPPORTED, FAILED, NO_MEMORY = range(4)
-GUARD, COLD, LAST, ON_GPU = 1, 2, 4, 16
+GUARD, COLD, LAST, VARIES, ON_GPU = 1, 2, 4, 8, 16
 STAGE_IDLE, STAGE_LOAD, STAGE_PREPARE, STAGE_RUN, STAGE_FETCH, STAGE_RELEASE = range(6)
 TD_EINVAL, TD_EXIT_OK, TD_EXIT_USAGE, TD_EXIT_BROKEN = -3, 0, 2, 4
 COMPILE_S = 300                          # as COMPILE_MS of replayer/build_pair.c
@@ -338,7 +338,8 @@ class Worker:
         self.load(want, m.flags & GUARD, m.size)
         follow_cpus(self.build)
         plan = self.prepare()
-        m.rounding = plan.rounding.encode()
+        m.rounding, m.iterations = plan.rounding.encode(), plan.half_sums
+        self.nature = VARIES if plan.half_sums else 0
         try:
             while m.repeats < want:
                 self.run_once(plan, m.repeats, m)
@@ -403,7 +404,7 @@ class Worker:
 
     def answer_to(self, m):
         handlers = {RUN: self.serve_run, PREPARE: self.serve_prepare, TIME: self.serve_time, RELEASE: self.serve_release}
-        m.status = OK
+        m.status, self.nature = OK, 0
         if m.type == HELLO:
             return self.serve_hello(m)
         try:
@@ -421,7 +422,7 @@ class Worker:
             self.spent = self.build.is_lost(e)
         finally:
             m.size = self.held()
-            m.flags = LAST if self.spent else 0
+            m.flags = self.nature | (LAST if self.spent else 0)
 
     def serve_release(self, m):
         self.plan = None

@@ -478,9 +478,9 @@ class Marlin(Quantised):
 
 class Exllama(Quantised):
     """ExllamaLinearKernel. Many rows are multiplied by cuBLAS with weights rounded to float16 (q_gemm.cu,
-    MAX_Q_GEMM_ROWS); it adds in float16."""
+    MAX_Q_GEMM_ROWS). For fewer it adds in float16, by blocks of BLOCK_KN_SIZE rows of W."""
     name, layout = "gptq_gemm", "exllama"
-    MOST_ROWS = {4: 50, 8: 24}
+    MOST_ROWS, BLOCK = {4: 50, 8: 24}, 128
 
     def __init__(self, build, op):
         super().__init__(build, op)
@@ -488,6 +488,8 @@ class Exllama(Quantised):
         self.refuse_unless(op.get("a").dtype == "F16", "F16")
         if op.attrs["m"] > self.MOST_ROWS[self.bits]:
             self.rounding = self.rounds_weights()
+        else:
+            self.half_sums = self.BLOCK
 
     def prepare(self):
         torch = self.build.torch
