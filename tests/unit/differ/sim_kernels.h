@@ -124,7 +124,7 @@ enum sim_adds {
 };
 enum sim_bug {
     SIM_RIGHT, SIM_COLUMN_4TH, SIM_HALF_UNIT_16TH, SIM_UNIT_16TH, SIM_4_UNITS_64TH, SIM_UP_8TH, SIM_K_SLICE,
-    SIM_LAST_TILE, SIM_ROWS_EVEN, SIM_FAR_OFF, SIM_N_BUGS
+    SIM_LAST_TILE, SIM_ROWS_EVEN, SIM_CUT_RESULT, SIM_FAR_OFF, SIM_N_BUGS
 };
 struct sim_kernel { enum sim_adds adds; enum sim_weights weights; enum sim_bug bug; };
 
@@ -176,6 +176,14 @@ static double sim_add(enum sim_adds how, const double part[SIM_CHUNKS])
     return how == SIM_F32_PAIRS || how == SIM_SPLIT_K ? (double)((four[0] + four[1]) + (four[2] + four[3])) : (double)sum;
 }
 
+/* Towards 0. */
+static double sim_cut_half(double v)
+{
+    const float half = sim_half(v);
+
+    return fabs((double)half) > fabs(v) ? (double)td_f16_load((uint16_t)(td_f32_to_f16(half) - 1)) : (double)half;
+}
+
 static double sim_spoil(enum sim_bug bug, double v, int i, int j, int n)
 {
     switch (bug) {
@@ -210,7 +218,7 @@ static void sim_run(const struct sim_op *op, const struct sim_kernel *kernel, st
             y = sim_spoil(kernel->bug, sim_add(kernel->adds, part), i, j, op->n);
             if (kernel->bug == SIM_FAR_OFF)
                 y += 50 * d * sim_normal();
-            y = (double)sim_half(y);
+            y = kernel->bug == SIM_CUT_RESULT ? sim_cut_half(y) : (double)sim_half(y);
             if (kernel->bug == SIM_UP_8TH && j % 8 == 5)
                 y = (double)td_f16_load((uint16_t)(td_f32_to_f16((float)y) + (y >= 0 ? 1 : -1)));
             td_judge_slices_put(&s, j, y - r1, d);

@@ -194,6 +194,7 @@ static const struct wrong {
     {"4 units, one column in 64, float32", "columns = 17 mod 64", {SIM_F32, 0, 0}, {SIM_F32, 0, SIM_4_UNITS_64TH}, -1, 0, 1},
     {"4 units, one column in 64, halves", "columns = 17 mod 64", {SIM_HALVES, 0, 0}, {SIM_HALVES, 0, SIM_4_UNITS_64TH}, -1, 0, 0},
     {"one step up, one column in 8, float32", "columns = 5 mod 8", {SIM_F32, 0, 0}, {SIM_F32, 0, SIM_UP_8TH}, -1, 0, 1},
+    {"the result is cut, not rounded, float32", "all elements", {SIM_F32, 0, 0}, {SIM_F32, 0, SIM_CUT_RESULT}, -1, 0, 1},
     {"the last 32 columns 0.1 % too large, float32", NULL, {SIM_F32, 0, 0}, {SIM_F32, 0, SIM_LAST_TILE}, -1, 0, 1},
     {"the last 32 columns 0.1 % too large, halves", NULL, {SIM_HALVES, 0, 0}, {SIM_HALVES, 0, SIM_LAST_TILE}, -1, 0, 0},
     {"even rows 0.1 % too large, float32", NULL, {SIM_F32, 0, 0}, {SIM_F32, 0, SIM_ROWS_EVEN}, -1, 0, 1},
