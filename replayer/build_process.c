@@ -546,6 +546,17 @@ static int run_once(struct td_build_process *r, const struct td_op_call *op, int
     return TD_OK;
 }
 
+/* Where a GPU's process has ended in a run: is the GPU still there? Without it this run is no finding about the build, nor
+ * is any other. The next run needs the new process anyway. */
+static int check_gpu(struct td_build_process *r, const struct td_run_result *res, struct td_error *err)
+{
+    const bool ended = r->sock < 0 && (res->status == TD_RUN_CRASHED || res->status == TD_RUN_HUNG);
+
+    if (!ended || !(r->on_gpu || td_build_process_is_of_gpu(r)) || !start_again(r, err))
+        return TD_OK;
+    return td_fail_at(err, "%s: its GPU was lost (%.200s)", r->opt.name, res->reason);
+}
+
 int td_build_process_run(struct td_build_process *r, const struct td_op_call *op, int repeats,
                          struct td_run_result *res, struct td_error *err)
 {
@@ -553,6 +564,8 @@ int td_build_process_run(struct td_build_process *r, const struct td_op_call *op
     bool outside;
     int rc = run_once(r, op, repeats, res, &outside, err);
 
+    if (!rc && !outside)
+        rc = check_gpu(r, res, err);
     if (rc || !outside)
         return rc;
     td_run_result_release(res);

@@ -3,6 +3,8 @@
 #ifndef TD_REPLAYER_BUILD_PROCESS_H
 #define TD_REPLAYER_BUILD_PROCESS_H
 
+#include <string.h>
+
 #include "common/proc.h"
 #include "replayer/child_output.h"
 #include "replayer/child_protocol.h"
@@ -68,6 +70,11 @@ int td_build_process_begin(struct td_build_process *r, const struct td_build_pro
 /* Wait until the provider is open. Errors of the provider go up (TD_ENOTFOUND, TD_EUNSUPPORTED
  * ...); TD_ECRASH: the child died while it loaded the build, or hung. */
 int td_build_process_await(struct td_build_process *r, struct td_error *err);
+/* Is it of a GPU, where a start takes long and makes a new process? Of provider torch it takes longer, and makes none (on_gpu). */
+static inline bool td_build_process_is_of_gpu(const struct td_build_process *r)
+{
+    return !strcmp(r->opt.provider, "cuda") || !strcmp(r->opt.provider, "hip");
+}
 /* Have the child end, and do not wait for that: no op is run any more. */
 void td_build_process_leave(struct td_build_process *r);
 /* End the child and free what r holds. A zeroed struct is allowed. */
@@ -81,7 +88,7 @@ int td_build_process_restart(struct td_build_process *r, struct td_error *err);
  * (res->status); the next call starts the child again. A run that fails before it comes to the build's code is tried
  * once more in a new child, and then is TD_RUN_BROKEN; so is a run for which memory was lacking, whoever says so, and an
  * op that is larger than the memory allowed (--max-memory). Returns < 0 only when the replayer cannot go
- * on: no memory, or the child cannot be started again. */
+ * on: no memory, or the child cannot be started again, as where its GPU was lost: that is looked at at once. */
 int td_build_process_run(struct td_build_process *r, const struct td_op_call *op, int repeats,
                          struct td_run_result *res, struct td_error *err);
 

@@ -196,15 +196,9 @@ static bool time_after_restart(struct td_build_process *side[2], struct timing *
     return left;
 }
 
-/* Does a start of it take long, and make a new process? Of provider torch it takes longer, and makes none. */
-static bool is_of_gpu(const struct td_build_process *r)
-{
-    return !strcmp(r->opt.provider, "cuda") || !strcmp(r->opt.provider, "hip");
-}
-
 bool td_op_timing_shares(const struct td_build_process *baseline, const struct td_build_process *candidate)
 {
-    return is_of_gpu(baseline) && is_of_gpu(candidate);
+    return td_build_process_is_of_gpu(baseline) && td_build_process_is_of_gpu(candidate);
 }
 
 static void add_method(cJSON *o, const struct td_build_process *candidate, bool shares)
@@ -214,7 +208,7 @@ static void add_method(cJSON *o, const struct td_build_process *candidate, bool 
 #else
     const char *cold_by = "sweep";
 #endif
-    const bool hip = !strcmp(candidate->opt.provider, "hip"), on_gpu = is_of_gpu(candidate) || candidate->on_gpu;
+    const bool hip = !strcmp(candidate->opt.provider, "hip"), on_gpu = td_build_process_is_of_gpu(candidate) || candidate->on_gpu;
 
     /* torch_gpu_ops.py, renew */
     cJSON_AddStringToObject(o, "start", on_gpu && !shares ? "places" : "process");

@@ -14,7 +14,8 @@
 /* ---- errors ---------------------------------------------------------------------------------- */
 
 /* Errors that the CUDA driver documents as final: "the process must be terminated and relaunched". HIP
- * has some of them, with the same numbers. */
+ * has some of them, with the same numbers. And those that a device gives which is gone, as one that has
+ * fallen off the bus: whether it comes back, a new process will see. */
 static bool is_final(int result)
 {
     switch (result) {
@@ -27,7 +28,8 @@ static bool is_final(int result)
     case TD_CUDA_MISALIGNED_ADDRESS:
     case TD_CUDA_INVALID_ADDRESS_SPACE:
     case TD_CUDA_INVALID_PC:
-    case TD_CUDA_LAUNCH_FAILED: case TD_CUDA_ECC_UNCORRECTABLE: return true;
+    case TD_CUDA_LAUNCH_FAILED: case TD_CUDA_ECC_UNCORRECTABLE:
+    case TD_CUDA_DEVICE_UNAVAILABLE: case TD_CUDA_NO_DEVICE: case TD_CUDA_INVALID_DEVICE: case TD_CUDA_UNKNOWN: return true;
     default: return false;
     }
 }

@@ -4,11 +4,13 @@
 #include "tests/helpers/fake_cuda/state.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define MAX_FAULTS 16
 #define MAX_NAMES 128
@@ -74,6 +76,30 @@ int fault_due(const char *what)
     return rc;
 }
 
+/* ---- a device that is lost ------------------------------------------------------------------- */
+
+static struct { char file[256]; atomic_int left; int code; } loss;
+
+static void read_loss(const char *text)
+{
+    int left = 0;
+
+    if (text && sscanf(text, "%255[^:]:%d:%d", loss.file, &left, &loss.code) != 3)
+        fprintf(stderr, "fake driver: TD_FAKE_CUDA_LOST=%s is no file:n:code\n", text);
+    atomic_store(&loss.left, left);
+}
+
+int lost_device(bool launches)
+{
+    int fd;
+
+    if (!loss.code)
+        return 0;
+    if (launches && atomic_fetch_sub(&loss.left, 1) == 1 && (fd = open(loss.file, O_CREAT | O_WRONLY, 0600)) >= 0)
+        close(fd);
+    return access(loss.file, F_OK) ? 0 : loss.code;
+}
+
 /* ---- the environment ------------------------------------------------------------------------- */
 
 static void read_faults(const char *list)
@@ -122,6 +148,7 @@ static void read_environment(void)
     fake.random += (uint64_t)number("TD_FAKE_CUDA_SEED", 0) * 2654435761u;
     read_faults(getenv("TD_FAKE_CUDA_FAULT"));
     read_hang(getenv("TD_FAKE_CUDA_HANG"));
+    read_loss(getenv("TD_FAKE_CUDA_LOST"));
     add_kernel(&gather_kernel);
     add_kernel(&gather_waits_kernel);
     add_kernel(&cache_rows_kernel);
@@ -213,7 +240,7 @@ int cuInit(unsigned flags)
     int rc = enter("cuInit", NEED_NOTHING);
 
     (void)flags;
-    if (!(rc = fault_due("init")) && fake.devices < 1)
+    if (!(rc = fault_due("init")) && (fake.devices < 1 || lost_device(false)))
         rc = TD_CUDA_NO_DEVICE;
     fake.initialised |= !rc;
     leave(rc);

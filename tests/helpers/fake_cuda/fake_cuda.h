@@ -25,6 +25,8 @@
  *                            kernel: the
  *                          kernel ends with it, and the context stays broken; gather,
  *                            cache_rows: that kernel of the tap's copies nothing
+ *   TD_FAKE_CUDA_LOST      "file:n:code": the n-th launch of a process makes the file; as long as it is there, launches
+ *                          give this CUresult, and cuInit says that there is no device
  *   TD_FAKE_CUDA_ALONE     set: the device serves one process at a time (its compute mode)
  *   TD_FAKE_CUDA_HANG      "name:n": the n-th call of this driver function never returns, nor does any
  *                          call after it, nor what the library does at the process's end

@@ -148,7 +148,7 @@ static int launch(const struct function *f, const struct td_cuda_launch_config *
     int rc = fault_due("launch");
     struct task *t;
 
-    if (rc)
+    if (rc || (rc = lost_device(true)))
         return rc;
     if (!s || !f)
         return TD_CUDA_INVALID_HANDLE;

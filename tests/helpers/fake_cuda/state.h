@@ -135,6 +135,7 @@ enum { NEED_NOTHING, NEED_INIT, NEED_CONTEXT };
 int enter(const char *name, int need);
 int leave(int result);
 void count_call(const char *name);   /* or a launch; name borrowed for ever */
+int lost_device(bool launches);  /* the CUresult of TD_FAKE_CUDA_LOST; 0: it is there */
 int fault_due(const char *what);     /* the CUresult of TD_FAKE_CUDA_FAULT; 0: none now */
 uint64_t fake_random(void);
 int64_t now_ns(void);
