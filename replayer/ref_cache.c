@@ -28,6 +28,7 @@
 #define TEMP ".tmp-"
 #define TEMP_OLD_S 3600
 #define FILES_MAX 1000000
+#define LOOK_AGAIN 16 /* once so large a part of the maximum was kept, what other replays have kept meanwhile is counted, too */
 
 struct file { int64_t used_ns, bytes; char name[TD_HASH_HEX + sizeof NAME_END]; };
 
@@ -37,6 +38,7 @@ struct td_ref_cache {
     struct td_hash program;         /* what computes references */
     int64_t max_bytes, bytes;
     int64_t writing;                /* of bytes: in files that are being written */
+    int64_t kept_bytes;             /* since the folder was listed */
     int64_t began_ns;               /* files that were used since are not removed */
     struct file *old; size_t n_old, next_old; /* what was there, from what was used longest ago on */
     int64_t temp;                   /* numbers temporary files */
@@ -80,9 +82,18 @@ static int64_t file_clock_ns(void)
     return (int64_t)t.tv_sec * TD_NS_PER_S + t.tv_nsec;
 }
 
+/* Its bytes are those of c->writing. */
+static bool is_my_temporary(const char *name)
+{
+    char mine[64];
+
+    snprintf(mine, sizeof mine, TEMP "%ld-", (long)getpid());
+    return !strncmp(name, mine, strlen(mine));
+}
+
 static void note_file(struct td_ref_cache *c, const char *name, size_t *cap)
 {
-    const bool reference = is_reference(name), temporary = is_temporary(name);
+    const bool reference = is_reference(name), temporary = is_temporary(name) && !is_my_temporary(name);
     struct stat st;
 
     if (!(reference || temporary) || fstatat(c->dir, name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
@@ -115,17 +126,23 @@ static int by_use(const void *a, const void *b)
 
 static void list_folder(struct td_ref_cache *c)
 {
-    const int fd = dup(c->dir);
+    const int fd = openat(c->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
     struct dirent *e;
     size_t cap = 0;
 
     if (!d && fd >= 0)
         close(fd);
-    while (d && (e = readdir(d)))
+    if (!d)
+        return;
+    free(c->old);
+    c->old = NULL;
+    c->n_old = c->next_old = 0;
+    c->bytes = c->writing;
+    c->kept_bytes = 0;
+    while ((e = readdir(d)))
         note_file(c, e->d_name, &cap);
-    if (d)
-        closedir(d);
+    closedir(d);
     if (c->n_old)
         qsort(c->old, c->n_old, sizeof *c->old, by_use);
 }
@@ -156,6 +173,8 @@ static bool make_room(struct td_ref_cache *c, int64_t n)
 {
     struct stat st;
 
+    if (c->kept_bytes > c->max_bytes / LOOK_AGAIN)
+        list_folder(c);
     while (lacks_room(c, n) && c->next_old < c->n_old) {
         const struct file *f = &c->old[c->next_old++];
 
@@ -169,6 +188,7 @@ static bool make_room(struct td_ref_cache *c, int64_t n)
     if (lacks_room(c, n))
         return false;
     c->bytes += n;
+    c->kept_bytes += n;
     return true;
 }
 

@@ -290,6 +290,31 @@ static void a_full_cache_makes_room(void **state)
     td_op_ref_release(&ref);
 }
 
+/* Three replays at once keep no more together than one may, but for a sixteenth each. */
+static void replays_at_once_share_the_room(void **state)
+{
+    enum { REPLAYS = 3, ROOM = 64 };
+    struct td_op_ref ref = make_ref(5, false, false), found;
+    struct td_ref_cache *c[REPLAYS];
+    uint64_t i;
+
+    (void)state;
+    c[0] = td_ref_cache_open(folder, 1 << 20);
+    put(c[0], 1000, "none", &ref);
+    td_ref_cache_close(c[0]);
+    each_file(note_length);
+    for (i = 0; i < REPLAYS; i++)
+        c[i] = td_ref_cache_open(folder, ROOM * length);
+    for (i = 0; i < 3 * ROOM; i++)
+        put(c[i % REPLAYS], i, "none", &ref);
+    assert_in_range(each_file(NULL), ROOM - 1, ROOM + REPLAYS * ROOM / 16);
+    assert_true(get(c[1], 0, "none", &found)); /* what one has kept, another finds */
+    td_op_ref_release(&found);
+    for (i = 0; i < REPLAYS; i++)
+        td_ref_cache_close(c[i]);
+    td_op_ref_release(&ref);
+}
+
 static void no_link_is_followed(void **state)
 {
     struct td_op_ref ref = make_ref(5, false, false), found;
@@ -490,7 +515,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         IN_A_FOLDER(what_was_kept_is_found),  IN_A_FOLDER(others_are_not_found), IN_A_FOLDER(a_damaged_file_is_worthless),
-        IN_A_FOLDER(a_full_cache_makes_room), IN_A_FOLDER(no_link_is_followed),  IN_A_FOLDER(a_cache_that_cannot_be_used_keeps_nothing),
+        IN_A_FOLDER(a_full_cache_makes_room), IN_A_FOLDER(replays_at_once_share_the_room), IN_A_FOLDER(no_link_is_followed),
+        IN_A_FOLDER(a_cache_that_cannot_be_used_keeps_nothing),
         IN_A_FOLDER(bounds_are_rounded_up),   IN_A_FOLDER(a_file_of_others_is_not_found), IN_A_FOLDER(files_of_others_stay),
         IN_A_FOLDER(lack_of_memory_is_no_damage),
     };
