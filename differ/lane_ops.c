@@ -8,6 +8,7 @@
 #include "common/buf.h"
 #include "common/json.h"
 #include "common/number_words.h"
+#include "common/replay_args.h"
 #include "differ/comparison.h"
 #include "differ/op_variety_notes.h"
 #include "differ/report_blame.h"
@@ -69,6 +70,11 @@ static void note_runs(const struct td_numerics *n, struct td_lane *lane)
                      "most, as sums in any order do (numerics.must_repeat in a policy forbids it)",
                      n->vary_newly, n->judged, td_plural((int64_t)n->judged), td_verb((int64_t)n->vary_newly),
                      n->vary_newly_spread);
+    if (n->ran_once)
+        td_lane_note(lane, TD_INCONCLUSIVE,
+                     "the policy has numerics.must_repeat, and %zu of %zu op%s ran once: nothing says whether results repeat "
+                     "(" TD_MORE_RUNS ")",
+                     n->ran_once, n->judged, td_plural((int64_t)n->judged));
     if (g)
         td_lane_note(lane, TD_NOT_JUDGED,
                      "%zu op%s differ%s between runs and did not in the baseline, whose %s differs in "

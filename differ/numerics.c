@@ -404,6 +404,7 @@ int td_numerics_measure(struct td_judged_ops *candidate, const struct td_judged_
             n->vary_newly++;
             n->vary_newly_spread = fmax(n->vary_newly_spread, op->candidate.spread);
         }
+        n->ran_once += policy->must_repeat && op->result == TD_RESULT_OK && !op->without_reference && op->candidate.repeats <= 1;
         if (!op->without_reference && baseline_is_bad(op, g, policy) && !n->baseline_bad++)
             n->baseline_bad_first = op;
         if (n->never_ran && op->never_ran)

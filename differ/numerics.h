@@ -25,6 +25,7 @@ struct td_numerics {
     size_t vary_newly;       /* ops that td_op_varies_newly() and are not bad by that; how far apart their runs
                                 are at the worst, in roundings */
     double vary_newly_spread;
+    size_t ran_once;         /* ops that are right and ran once, though the policy says that they must repeat */
     size_t halves; double halves_score; /* ops beside which right sums in halves stand; the worst error of these */
     int64_t halves_block;               /* of the first op whose limits the candidate's declaration widened; 0: none */
     int64_t halves_refused[2];          /* the first block that baseline and candidate declare and that is not taken */

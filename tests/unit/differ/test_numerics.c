@@ -216,7 +216,9 @@ static void test_stability(void **state)
     assert_int_equal(one("ok", HALVES("3,\"varies\":true", 38, 1.8), NULL, HALVES("3", 22, 13), "row 0: rms error 13, rms limit 7.2"), TD_REGRESSED);
     assert_int_equal(one("ok", REC, VARIES_NOT_NOW, unstable, NULL), TD_PASS); /* its three runs agreed by chance */
     assert_int_equal(one("ok", REC, VARIES_NOT_NOW, error_json(9, 1, 3, 44, NULL), "error 9"), TD_REGRESSED);
+    assert_int_equal(one("ok", REC, error_json(1, 1, 3, 0, NULL), error_json(1, 1, 1, 0, NULL), NULL), TD_INCONCLUSIVE); /* one run repeats nothing */
     must_repeat = false;
+    assert_int_equal(one("ok", REC, error_json(1, 1, 3, 0, NULL), error_json(1, 1, 1, 0, NULL), NULL), TD_PASS);
 }
 
 /* The first run is right, another is not: it lost an update. */
