@@ -126,7 +126,7 @@ static int by_use(const void *a, const void *b)
 
 static void list_folder(struct td_ref_cache *c)
 {
-    const int fd = openat(c->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int fd = dup(c->dir);
     DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
     struct dirent *e;
     size_t cap = 0;
@@ -140,6 +140,7 @@ static void list_folder(struct td_ref_cache *c)
     c->n_old = c->next_old = 0;
     c->bytes = c->writing;
     c->kept_bytes = 0;
+    rewinddir(d); /* a copy goes on where the last listing ended */
     while ((e = readdir(d)))
         note_file(c, e->d_name, &cap);
     closedir(d);
