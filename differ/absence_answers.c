@@ -300,21 +300,34 @@ static bool has_content(const struct td_exchange *x, bool masked)
             !td_json_get(x->extra, "reasoning_bytes") && !td_json_get(x->extra, "tool_calls"));
 }
 
-void td_count_content(const struct td_comparison *c, const struct td_side *side,
-                      const struct td_planned *p, struct td_absence_count *out)
+static void count_contents(const struct td_side *side, struct td_absence_count *out)
 {
-    bool all_empty = true;
     size_t i;
 
-    (void)c;
-    (void)p;
     for (i = 0; i < side->n_xs; i++)
         if (counts(&side->xs[i]) && !side->xs[i].error) {
             out->planned++;
             out->seen += has_content(&side->xs[i], td_side_masks(side, &side->xs[i]));
-            all_empty = all_empty && !side->xs[i].n_tokens && !side->xs[i].text_len;
         }
-    if (all_empty && out->seen) {     /* one prompt may end at once; a server that says nothing is another */
+}
+
+static bool are_all_empty(const struct td_side *side)
+{
+    size_t i;
+
+    for (i = 0; i < side->n_xs; i++)
+        if (counts(&side->xs[i]) && !side->xs[i].error && (side->xs[i].n_tokens || side->xs[i].text_len))
+            return false;
+    return true;
+}
+
+void td_count_content(const struct td_comparison *c, const struct td_side *side,
+                      const struct td_planned *p, struct td_absence_count *out)
+{
+    (void)c;
+    (void)p;
+    count_contents(side, out);
+    if (out->seen && are_all_empty(side)) { /* one prompt may end at once; a server that says nothing is another */
         out->seen = 0;
         snprintf(out->why, sizeof out->why, "every answer is empty, and equals every other one");
         return;
@@ -328,15 +341,9 @@ void td_count_content(const struct td_comparison *c, const struct td_side *side,
 void td_count_readable(const struct td_comparison *c, const struct td_side *side,
                        const struct td_planned *p, struct td_absence_count *out)
 {
-    size_t i;
-
     (void)c;
     (void)p;
-    for (i = 0; i < side->n_xs; i++)
-        if (counts(&side->xs[i]) && !side->xs[i].error) {
-            out->planned++;
-            out->seen += has_content(&side->xs[i], td_side_masks(side, &side->xs[i]));
-        }
+    count_contents(side, out);
     snprintf(out->why, sizeof out->why, "of the others neither text nor token ids are known");
 }
 
