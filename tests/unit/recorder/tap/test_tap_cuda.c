@@ -678,17 +678,20 @@ static void a_budget_drops_steps(void **state)
 /* More than the recorder's ring holds. */
 static void too_large_is_counted(void **state)
 {
-    struct gpu_layer w = layer[0];
+    const int rows = RING / (K * 2);
+    const uint64_t a = dev_a, c = dev_c;
     struct bench b;
 
     (void)state;
     arm(&b, TAP_MODE_ALL);
     gpu_pass(1, 1);
-    tap_plan.ring_bytes = 64 << 10;
-    gpu_activations(MAX_ROWS, 1);
-    gpu_launch(&w, 0, MAX_ROWS, 8);
+    dev_a = gpu_memory((size_t)rows * K * 2);
+    dev_c = gpu_memory((size_t)rows * (size_t)layer[0].n * 2);
+    gpu_activations(rows, 1);
+    gpu_launch(&layer[0], 0, rows, 8);
     cu.stream_synchronize(gpu_stream);
-    tap_plan.ring_bytes = RING;
+    dev_a = a;
+    dev_c = c;
     disarm(&b);
     assert_int_equal(b.n_ops, LAYERS);
     assert_int_equal(ledger(&b, "ops.dropped.ring"), 1);
