@@ -28,6 +28,8 @@
 static struct unpacked { char pack[TD_PATH_MAX]; char dir[MAX_DIR]; int lock; } *unpacked[MAX_PACKS];
 static volatile sig_atomic_t n_unpacked;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static const int end_signals[] = {SIGINT, SIGTERM, SIGHUP}; /* that end the process */
+#define N_END_SIGNALS (sizeof end_signals / sizeof *end_signals)
 static pid_t owner; /* a child that was forked must not remove its parent's folders */
 
 /* ---- removing -------------------------------------------------------------------------------- */
@@ -73,16 +75,15 @@ static void on_signal(int number)
 /* Have the folders removed when the process ends. Handlers of the program itself stay. */
 static void remove_at_end(void)
 {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction ours = {.sa_handler = on_signal}, now;
     size_t i;
 
     owner = getpid();
     atexit(td_fixture_folder_remove_all);
     sigemptyset(&ours.sa_mask);
-    for (i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (!sigaction(numbers[i], NULL, &now) && now.sa_handler == SIG_DFL)
-            sigaction(numbers[i], &ours, NULL);
+    for (i = 0; i < N_END_SIGNALS; i++)
+        if (!sigaction(end_signals[i], NULL, &now) && now.sa_handler == SIG_DFL)
+            sigaction(end_signals[i], &ours, NULL);
 }
 
 /* ---- unpacking ------------------------------------------------------------------------------- */
@@ -117,7 +118,7 @@ static int check_room(const char *pack, int64_t bytes, const char *folder, struc
     return TD_OK;
 }
 
-/* Make the folder and note it, so that it is removed whatever comes. */
+/* Make the folder and note it, so that it is removed at the end. */
 static int make_folder(const char *pack, struct unpacked **out, struct td_error *err)
 {
     const char *tmp = getenv("TMPDIR");
@@ -141,6 +142,22 @@ static int make_folder(const char *pack, struct unpacked **out, struct td_error 
     return TD_OK;
 }
 
+/* As make_folder. A signal waits until the folder is noted: a handler does not find it earlier. */
+static int make_noted_folder(const char *pack, struct unpacked **out, struct td_error *err)
+{
+    sigset_t ends, before;
+    size_t i;
+    int rc;
+
+    sigemptyset(&ends);
+    for (i = 0; i < N_END_SIGNALS; i++)
+        sigaddset(&ends, end_signals[i]);
+    pthread_sigmask(SIG_BLOCK, &ends, &before);
+    rc = make_folder(pack, out, err);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return rc;
+}
+
 static int unpack(const char *path, int64_t bytes, char out[TD_PATH_MAX], struct td_error *err)
 {
     const char *tmp = getenv("TMPDIR");
@@ -154,7 +171,7 @@ static int unpack(const char *path, int64_t bytes, char out[TD_PATH_MAX], struct
         }
     rc = check_room(path, bytes, tmp && *tmp ? tmp : "/tmp", err);
     if (!rc)
-        rc = make_folder(path, &u, err);
+        rc = make_noted_folder(path, &u, err);
     if (rc)
         return rc;
     td_log(TD_LOG_INFO, "format", "%s: unpacking it into %s", path, u->dir);
