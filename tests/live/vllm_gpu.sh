@@ -54,6 +54,8 @@
 #             prompt
 #   cublas    after model: what cuBLAS multiplies: the lm_head; then a model
 #             that is not quantised, with biases; replay on the same cuBLAS must be bit for bit
+#   other-cublas  after cublas: the second of those recordings by others of cuBLAS's algorithms (other_cublas.c), as
+#             the build and as the baseline: right; and with 0.1 % more in half of the columns: wrong. It needs a C compiler
 #   operators after model: vLLM's default kernels (Machete), eager: the operators that the tap counts,
 #             beside the launches of their kernels; then with CUDA graphs
 #   machete   vLLM's default kernels, eager: plain, act-order, one group, 8 bits, bfloat16 (FORMS=WORD:

@@ -32,6 +32,22 @@ stage_cublas() {
     done
 }
 
+# Others of cuBLAS's algorithms are right, whichever is the baseline.
+stage_other-cublas() {
+    need float cublas || return
+    local how real
+    real=$(cublas)
+    ${CC:-cc} -shared -fPIC -I "$ROOT" "$HERE/other_cublas.c" -Wl,--no-as-needed "$real" -o "$WORK/other_cublas.so" || { wrong "other_cublas.c does not build"; return; }
+    for how in workspace pedantic halves second wrong; do
+        local other=("TD_CUBLAS_LIBRARY=$WORK/other_cublas.so" "OTHER_CUBLAS=$how")
+        expect $([ $how = wrong ] && echo 1 || echo 0) "other-cublas-$how" gate "$WORK/float" --build "$(library)" --build-env "${other[0]}" --build-env "${other[1]}" --lanes ops
+        grep 'bit-equal' "$WORK/other-cublas-$how.txt" | tee -a "$WORK/table.txt"
+        [ $how != wrong ] || continue
+        expect 0 "other-cublas-$how-before" gate "$WORK/float" --baseline-build "$(library)" --baseline-env "${other[0]}" --baseline-env "${other[1]}" \
+            --build "$(library)" --build-env "TD_CUBLAS_LIBRARY=$real" --lanes ops
+    done
+}
+
 # form NAME BACKEND OPTIONS OF random_gptq.py...: record and judge a form, three minutes. Unless
 # FORMS asks for it, a form that held before is not run again, and one that would make the stage
 # longer than eight minutes is left for the next run.
