@@ -42,6 +42,7 @@ SLOW = [0.01, 0.02, 0.05, 0.10]
 CONCURRENCY = [1, 6]
 HONEST = ["honest_nofma", "honest_sumorder", "unordered", "honest_halves", "graded"]
 MARK = b"td-graded-fault\0"
+MOST_ROUNDS = 100                       # of two servers in turn
 TIMED_OPS = 200                         # replayed in a run of speed; two of each kernel, shape and class of M are timed
 RUN_S = 600                             # the longest that one program may take
 stopped = []
@@ -176,7 +177,7 @@ def judge(a, cell, kept):
         if kind == "live":                  # each round is a new server, so it need not repeat what it answers
             return run([*base, "--server", new, "--repeat", "1", "--lanes", "tokens,collapse,scores"])
         with Server(good) as old:
-            return run([*base, "--server", new, "--baseline-server", old, "--rounds", "2", "--repeat", "1", "--max-ops", str(TIMED_OPS),
+            return run([*base, "--server", new, "--baseline-server", old, "--max-ops", str(TIMED_OPS),
                         "--build", f"{lib}/libtdkernels.so", "--baseline-build", f"{good}/libtdkernels.so", "--lanes", "speed"])
 
 
@@ -219,8 +220,9 @@ def servers_beside_anything(a, kept, recorded_at):
     policy, to = f"{a.state}/any.json", f"{kept}/any-report.json"
     with open(policy, "w") as f:
         json.dump({"name": "whatever else runs", "speed": {"others": 1}}, f)
-    run([f"{BIN}/differ", recorded_at, f"{kept}/candidate-0", "--new", f"{kept}/candidate-1", "--baseline-live", f"{kept}/baseline-0",
-         "--baseline-live", f"{kept}/baseline-1", "--lanes", "speed", "--policy", policy, "--json", to])
+    rounds = [i for i in range(MOST_ROUNDS) if os.path.exists(f"{kept}/candidate-{i}")]
+    new, old = [f"{kept}/candidate-{i}" for i in rounds], [x for i in rounds for x in ("--baseline-live", f"{kept}/baseline-{i}")]
+    run([f"{BIN}/differ", recorded_at, new[0], *[x for n in new[1:] for x in ("--new", n)], *old, "--lanes", "speed", "--policy", policy, "--json", to])
     return timings(json.load(open(to)))["servers"] == "regressed"
 
 
