@@ -42,7 +42,6 @@ SLOW = [0.01, 0.02, 0.05, 0.10]
 CONCURRENCY = [1, 6]
 HONEST = ["honest_nofma", "honest_sumorder", "unordered", "honest_halves", "graded"]
 MARK = b"td-graded-fault\0"
-MOST_ROUNDS = 100                       # of two servers in turn
 TIMED_OPS = 200                         # replayed in a run of speed; two of each kernel, shape and class of M are timed
 RUN_S = 600                             # the longest that one program may take
 stopped = []
@@ -220,7 +219,7 @@ def servers_beside_anything(a, kept, recorded_at):
     policy, to = f"{a.state}/any.json", f"{kept}/any-report.json"
     with open(policy, "w") as f:
         json.dump({"name": "whatever else runs", "speed": {"others": 1}}, f)
-    rounds = [i for i in range(MOST_ROUNDS) if os.path.exists(f"{kept}/candidate-{i}")]
+    rounds = range(sum(name.startswith("candidate-") for name in os.listdir(kept)))
     new, old = [f"{kept}/candidate-{i}" for i in rounds], [x for i in rounds for x in ("--baseline-live", f"{kept}/baseline-{i}")]
     run([f"{BIN}/differ", recorded_at, new[0], *[x for n in new[1:] for x in ("--new", n)], *old, "--lanes", "speed", "--policy", policy, "--json", to])
     return timings(json.load(open(to)))["servers"] == "regressed"
