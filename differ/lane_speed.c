@@ -21,14 +21,33 @@
 
 /* ---- measurement ----------------------------------------------------------------------------- */
 
-/* The level of one row, so that all rows together keep the policy's level. */
-static double level_of_row(const struct td_speed *s, const struct td_policy *policy)
+/* How many rows are judged: of ops, totals of servers, others of servers. */
+struct rows { size_t ops, totals, others; };
+
+static struct rows count_rows(const struct td_speed *s)
 {
-    size_t i, rows = 0;
+    struct rows n = {0};
+    size_t i;
 
     for (i = 0; i < s->n; i++)
-        rows += td_speed_metric_is_op(s->row[i].metric) || s->server_judged;
-    return policy->speed_alpha / (double)(rows ? rows : 1);
+        if (td_speed_metric_is_op(s->row[i].metric))
+            n.ops++;
+        else if (s->server_judged)
+            *(s->row[i].total ? &n.totals : &n.others) += 1;
+    return n;
+}
+
+/* The level of one row, so that all rows together keep the policy's level. Servers in turn have half of it beside ops, and their
+ * totals half of theirs: a total is asked to exclude a slowdown, and has few samples. gate may look TD_SPEED_LOOKS times. */
+static double level_of_row(const struct td_speed *s, const struct td_speed_row *r, const struct rows *n, const struct td_policy *policy)
+{
+    const double all = policy->speed_alpha, part = n->ops && n->totals ? all / 2 : all;
+
+    if (s->by_starts || !s->server_judged)
+        return all / (double)(n->ops + n->totals + n->others ? n->ops + n->totals + n->others : 1);
+    if (td_speed_metric_is_op(r->metric))
+        return part / (double)n->ops;
+    return part / TD_SPEED_LOOKS / (n->others ? 2 : 1) / (double)(r->total ? n->totals : n->others);
 }
 
 static int copy_blocks(const struct td_speed_block *block, size_t n, struct td_speed *s)
@@ -41,17 +60,58 @@ static int copy_blocks(const struct td_speed_block *block, size_t n, struct td_s
     return TD_OK;
 }
 
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* If a total slowdown of policy->detect could have gone unseen in this row: how many samples would
+ * show it, roughly; more than there are. Else 0. The way from the estimate to the upper end of its
+ * interval has to shrink to the room that is left below `detect`. */
+static size_t samples_needed(const struct td_speed_row *r, const struct td_policy *policy)
+{
+    const size_t more = larger(r->pairs.n * 2, 20);
+    double room = policy->detect - fmax(r->effect.est, 0), half, need;
+
+    if (r->verdict == TD_REGRESSED || (r->effect.reached && r->effect.hi <= policy->detect))
+        return 0;
+    if (!r->effect.reached)
+        return larger(r->pairs.n + 1, td_stat_signed_rank_need(r->alpha));
+    half = r->effect.hi - r->effect.est;
+    room = fmax(room, policy->detect / 4);
+    need = ceil((double)r->pairs.n * (half / room) * (half / room)) + 1;
+    return need > (double)r->pairs.n && need < 1e6 ? (size_t)need : more;
+}
+
+/* The rounds that all totals of the servers need, of which some may be left out; 0: there are enough. */
+static size_t rounds_needed(const struct td_speed *s, const struct td_policy *policy)
+{
+    const size_t rounds = (size_t)s->rounds, used = rounds - (size_t)s->left_out;
+    size_t i, most = 0;
+
+    if (s->by_starts || s->rounds < TD_SPEED_ROUNDS_LEAST || *s->client_limited)
+        return 0;
+    if (!s->server_judged)
+        return 2 * rounds;
+    for (i = 0; i < s->n; i++) {
+        const struct td_speed_row *r = &s->row[i];
+
+        if (r->total && !td_speed_metric_is_op(r->metric))
+            most = larger(most, samples_needed(r, policy));
+    }
+    return most > used ? most + (size_t)s->left_out : 0;
+}
+
 int td_speed_compare(const struct td_judged_ops *candidate, const struct td_groups *g, const cJSON *base, const cJSON *now,
                      const struct td_speed_block *block, size_t n_blocks, const struct td_policy *policy, struct td_speed *s,
                      struct td_error *err)
 {
+    struct rows rows;
     size_t i;
     int rc;
 
     memset(s, 0, sizeof *s);
     s->itl = NAN;
-    for (i = 0; i < TD_N_METRICS; i++)
-        s->spread[i] = policy->start_spread;
     if (base && now)
         td_speed_starts_find(base, now, policy->others, s);
     rc = copy_blocks(block, n_blocks, s) ? td_fail(err, TD_ENOMEM, "no memory for timings") : td_speed_ops(candidate, s, err);
@@ -59,45 +119,28 @@ int td_speed_compare(const struct td_judged_ops *candidate, const struct td_grou
         rc = td_speed_server(g, policy, s, err);
     if (rc)
         return rc;
-    s->alpha_row = level_of_row(s, policy);
+    rows = count_rows(s);
     for (i = 0; i < s->n; i++) {
         struct td_speed_row *r = &s->row[i];
 
+        r->alpha = level_of_row(s, r, &rows, policy);
         if (td_speed_metric_is_op(r->metric)) {
-            td_speed_decide(r, s->alpha_row, td_speed_ops_effect(r, policy), td_speed_ops_noise(r, policy));
+            td_speed_decide(r, td_speed_ops_effect(r, policy), td_speed_ops_noise(r, policy));
         } else if (s->by_starts) {
-            td_speed_starts_decide(r, s->alpha_row, policy->server_effect);
+            td_speed_starts_decide(r, policy->server_effect);
         } else {
-            td_speed_decide(r, s->server_judged ? s->alpha_row : policy->speed_alpha,
-                            policy->server_effect, s->spread[r->metric]);
+            td_speed_decide(r, policy->server_effect, policy->start_spread);
             if (!s->server_judged)
                 r->verdict = TD_NOT_JUDGED;
         }
         if (r->metric == TD_ITL && r->total)
             s->itl = r->effect.est;
     }
+    s->rounds_needed = rounds_needed(s, policy);
     return TD_OK;
 }
 
 /* ---- verdict --------------------------------------------------------------------------------- */
-
-/* If a total slowdown of policy->detect could have gone unseen in this row: how many pairs would
- * show it, roughly; more than there are. Else 0. The way from the estimate to the upper end of its
- * interval has to shrink to the room that is left below `detect`. */
-static size_t pairs_needed(const struct td_speed_row *r, const struct td_policy *policy)
-{
-    const size_t more = r->pairs.n * 2 > 20 ? r->pairs.n * 2 : 20;
-    double room = policy->detect - fmax(r->effect.est, 0), half, need;
-
-    if (r->verdict == TD_REGRESSED || (r->effect.reached && r->effect.hi <= policy->detect))
-        return 0;
-    if (!r->effect.reached)
-        return more;
-    half = r->effect.hi - r->effect.est;
-    room = fmax(room, policy->detect / 4);
-    need = ceil((double)r->pairs.n * (half / room) * (half / room)) + 1;
-    return need > (double)r->pairs.n && need < 1e6 ? (size_t)need : more;
-}
 
 /* What is slower, and by how much. A total may be slower where no row of its own is certain. */
 static void note_slower(struct td_lane *lane, const struct td_speed_row *worst, size_t slower,
@@ -120,7 +163,7 @@ static void judge_rows(const struct td_speed *s, const struct td_policy *policy,
 {
     const struct td_speed_row *worst = NULL;
     double effect = policy->server_effect, noise = policy->start_spread;
-    size_t i, rows = 0, judged = 0, slower = 0, faster = 0;
+    size_t i, rows = 0, judged = 0, slower = 0, faster = 0, unsure = 0;
 
     for (i = 0; i < s->n; i++) {
         const struct td_speed_row *r = &s->row[i];
@@ -140,35 +183,25 @@ static void judge_rows(const struct td_speed *s, const struct td_policy *policy,
             if (!worst || r->effect.lo > worst->effect.lo)
                 worst = r;
         }
-        need = r->total ? pairs_needed(r, policy) : 0;
+        need = r->total ? samples_needed(r, policy) : 0;
+        unsure += need > 0;
         if (need)
             td_lane_note(lane, TD_INCONCLUSIVE,
-                         "%s: %zu %s cannot exclude a slowdown of %.0f %%; about %zu are needed",
-                         td_speed_metric_name(r->metric), r->pairs.n, ops ? "starts" : "pairs",
+                         "%s: %zu %s cannot exclude a slowdown of %.3g %%; about %zu are needed",
+                         td_speed_metric_name(r->metric), r->pairs.n, ops ? "starts" : "rounds",
                          policy->detect * 100, need);
     }
     if (worst)
         note_slower(lane, worst, slower, rows);
-    else
+    else if (!unsure)
         td_lane_note(
             lane, TD_PASS,
             "%s: no slowdown over %.3g %% beyond %.3g %% of noise in their total, nor in the %zu of "
-            "%zu rows that have enough pairs",
-            ops ? "ops" : "server", effect * 100, noise * 100, judged, rows);
-    for (i = 0; i < TD_OP_HOT && !ops; i++)
-        if (s->spread[i] > policy->start_spread)
-            td_lane_note(lane, TD_NOT_JUDGED,
-                         "%s: rounds of the baseline differ by %.0f %% among themselves, which "
-                         "counts as noise",
-                         td_speed_metric_name((enum td_speed_metric)i), s->spread[i] * 100);
+            "%zu rows that have enough %s",
+            ops ? "ops" : "server", effect * 100, noise * 100, judged, rows, ops ? "pairs" : "rounds");
     if (faster)
         td_lane_note(lane, TD_NOT_JUDGED, "%zu row%s %s faster", faster,
                      td_plural((int64_t)faster), td_is((int64_t)faster));
-}
-
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
 }
 
 /* The server against the starts of a recording. That these are too few to show much is said, and makes the lane inconclusive where
@@ -190,7 +223,7 @@ static void judge_starts(const struct td_speed *s, const struct td_policy *polic
             worst = r;
         if (!r->total)
             continue;
-        need = larger(need, td_speed_starts_needed(r, s->alpha_row, policy->detect));
+        need = larger(need, td_speed_starts_needed(r, policy->detect));
         if (r->metric == TD_ITL)
             snprintf(total, sizeof total, "; ITL %+.1f %% [%+.1f, %+.1f]", r->effect.est * 100,
                      r->effect.lo * 100, r->effect.hi * 100);

@@ -54,11 +54,7 @@ void td_speed_write_json(const struct td_comparison *c, struct td_jw *w)
     td_jw_i64(w, "starts", (int64_t)s->starts);
     td_jw_cstr(w, "other_host", *s->other_host ? s->other_host : NULL);
     write_blocks(w, s);
-    td_jw_obj(w, "spread");
-    for (i = 0; i < TD_OP_HOT; i++)
-        td_jw_num(w, td_speed_metric_name((enum td_speed_metric)i), s->spread[i]);
-    td_jw_end(w);
-    td_jw_num(w, "alpha_row", s->alpha_row);
+    td_jw_i64(w, "rounds_needed", (int64_t)s->rounds_needed);
     td_jw_arr(w, "rows");
     for (i = 0; i < s->n; i++) {
         const struct td_speed_row *r = &s->row[i];
@@ -75,6 +71,7 @@ void td_speed_write_json(const struct td_comparison *c, struct td_jw *w)
         td_jw_num_or_null(w, "hi", r->effect.reached ? r->effect.hi : NAN);
         write_change(w, r);
         td_jw_i64(w, "n", (int64_t)r->pairs.n);
+        td_jw_num(w, "alpha", r->alpha);
         td_jw_cstr(w, "verdict", td_verdict_name(r->verdict));
         td_jw_bool(w, "faster", r->faster);
         td_jw_end(w);

@@ -92,7 +92,7 @@ void td_speed_release(struct td_speed *s)
 
 /* ---- deciding -------------------------------------------------------------------------------- */
 
-void td_speed_decide(struct td_speed_row *row, double alpha, double effect, double noise)
+void td_speed_decide(struct td_speed_row *row, double effect, double noise)
 {
     const struct td_ratios *p = &row->pairs;
     struct td_interval *e = &row->effect;
@@ -101,7 +101,7 @@ void td_speed_decide(struct td_speed_row *row, double alpha, double effect, doub
                   (row->ops >= 2 && row->starts_slower * 4 >= row->starts * 3 &&
                    expm1(row->least_op) > noise);
 
-    *e = td_stat_hodges_lehmann(p->log_ratio, p->n, alpha);
+    *e = td_stat_hodges_lehmann(p->log_ratio, p->n, row->alpha);
     e->est = expm1(e->est);
     e->lo = expm1(e->lo);
     e->hi = expm1(e->hi);

@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * An effect is a share: +0.05 is 5 % slower (for throughput: base / new - 1). All intervals of a
- * comparison hold together at the policy's speed_alpha (Bonferroni over the rows), so that many
- * rows raise no more false alarms than one. */
+ * comparison hold together at the policy's speed_alpha (Bonferroni over the rows, lane_speed.c), so
+ * that many rows raise no more false alarms than one. */
 #ifndef TD_DIFFER_SPEED_H
 #define TD_DIFFER_SPEED_H
 
@@ -36,7 +36,7 @@ struct td_ratios { double *log_ratio, *base, *now; size_t n, cap; };
 struct td_speed_row {
     enum td_speed_metric metric;
     struct td_ratios pairs;      /* of ops one a start: the middle one of the start's pairs, or of ops that share it the
-                                    geometric mean of these */
+                                    geometric mean of these; of servers in turn one a round: the middle one of its pairs */
     struct td_shared_starts shared; /* samples of ops that shared a start */
     char *label;                 /* category, "kernel shape M class", or "total" */
     bool total;
@@ -44,6 +44,7 @@ struct td_speed_row {
     double least_op;             /* log ratio of the op that is least slower, by its median start */
     size_t starts, starts_slower;/* of their processes: samples; those that are slower */
     double base, now;            /* medians: ns, or tokens per second for throughput */
+    double alpha;                /* level of its interval */
     struct td_interval effect;
     enum td_verdict verdict;     /* NOT_JUDGED: information, or too few pairs for a row of its
                                     own */
@@ -53,16 +54,17 @@ struct td_speed_row {
 /* One side of a round: what ran beside it. */
 struct td_speed_block { bool is_baseline; int round; struct td_cpu_others others; bool left_out; };
 
+/* How often gate may judge the rounds of two servers while it adds some. Each look has its share of the level. */
+#define TD_SPEED_LOOKS 3
+
 struct td_speed {
     struct td_speed_row *row; size_t n, cap;
     size_t op_pairs, server_pairs;
     bool names_build, names_server; /* a baseline to be timed beside the candidate was given */
     bool server_judged;          /* live rounds of both builds */
-    double spread[TD_N_METRICS]; /* servers: the policy's start_spread, or what live rounds
-                                    showed, whichever is larger */
-    double alpha_row;
     double itl;                  /* total effect; NaN: none */
     int rounds;
+    size_t rounds_needed;        /* so that live rounds exclude the policy's `detect`, roughly; 0: those there are do */
     struct td_speed_block *block; size_t n_blocks; /* of live rounds, as far as the replays tell */
     int left_out;                /* rounds that other programs disturbed (speed_others.h) */
     char disturbed[300];         /* by what, in the first of them */
@@ -80,10 +82,10 @@ struct td_speed {
 };
 
 /* Decide a row from its pairs: fill base, now, effect, verdict, faster. Pure. REGRESSED: the
- * estimate is larger than `effect`, the interval at level 1 - alpha lies above `noise`, and, in
+ * estimate is larger than `effect`, the interval at level 1 - row->alpha lies above `noise`, and, in
  * a row of ops that is no total, there are two ops or more, three quarters of their starts are
  * slower, and each op by its median start is slower than `noise`. */
-void td_speed_decide(struct td_speed_row *row, double alpha, double effect, double noise);
+void td_speed_decide(struct td_speed_row *row, double effect, double noise);
 
 void td_speed_release(struct td_speed *s);
 

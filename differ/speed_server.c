@@ -61,51 +61,6 @@ static int count_rounds(const struct td_groups *g, enum td_role role)
     return max;
 }
 
-/* Measure how far two rounds of the live baseline lie apart, by the median of each metric. */
-static int measure_spread(const struct td_groups *g, int rounds, struct td_speed *s)
-{
-    struct td_ratios r[N_SERVER_METRICS] = {{0}};
-    size_t i, j;
-    int m, round, before = 0, rc = TD_OK;
-
-    while (before < rounds && td_speed_others_left_out(s, before))
-        before++;
-    for (round = before + 1; round < rounds && !rc; round++) {
-        if (td_speed_others_left_out(s, round))
-            continue;
-        for (m = 0; m < N_SERVER_METRICS; m++)
-            r[m].n = 0;
-        for (i = 0; i < g->n; i++) {
-            const struct td_prompt_group *p = &g->group[i];
-
-            for (j = 0; j < p->n[TD_LIVE] && !rc; j++) {
-                const struct td_exchange *a = p->by_role[TD_LIVE][j].x, *b;
-                struct td_answer_speed fa, fb;
-
-                if (p->by_role[TD_LIVE][j].round != before || !td_speed_is_evidence(a) ||
-                    !(b = find_answer_of_round(p, TD_LIVE, round, a->repeat)))
-                    continue;
-                td_speed_of_answer(a, &fa);
-                td_speed_of_answer(b, &fb);
-                for (m = 0; m < N_SERVER_METRICS && !rc; m++)
-                    if (m != TD_E2E || fa.tokens == fb.tokens)
-                        rc = td_ratios_add(&r[m], fa.v[m], fb.v[m], false);
-            }
-        }
-        for (m = 0; m < N_SERVER_METRICS; m++)
-            if (r[m].n)
-                s->spread[m] =
-                    fmax(s->spread[m], expm1(fabs(td_stat_median(r[m].log_ratio, r[m].n))));
-        before = round;
-    }
-    for (m = 0; m < N_SERVER_METRICS; m++) {
-        free(r[m].log_ratio);
-        free(r[m].base);
-        free(r[m].now);
-    }
-    return rc;
-}
-
 /* Did the client of one run send so late that its figures are not the server's? Then no speed is judged. */
 static void check_client(const struct td_groups *g, enum td_role role, const char *name, struct td_speed *s)
 {
@@ -121,10 +76,62 @@ static void check_client(const struct td_groups *g, enum td_role role, const cha
     td_client_lag_release(&lag);
 }
 
+/* Collect the pairs of one round of the candidate: beside that of the live baseline, else beside the recording. */
+static int collect_round(const struct td_groups *g, int round, bool in_turn, struct td_speed *out)
+{
+    size_t i, j;
+    int rc = TD_OK;
+
+    for (i = 0; i < g->n && !rc; i++) {
+        const struct td_prompt_group *p = &g->group[i];
+
+        for (j = 0; j < p->n[TD_NEW] && !rc; j++) {
+            const struct td_xref *x = &p->by_role[TD_NEW][j];
+            const struct td_exchange *base;
+
+            if (x->round != round || !td_speed_is_evidence(x->x))
+                continue;
+            base = in_turn ? find_answer_of_round(p, TD_LIVE, round, x->x->repeat) : find_answer_of_round(p, TD_BASE, 0, x->x->repeat);
+            if (base)
+                rc = add_pair(out, p->category, base, x->x);
+        }
+    }
+    return rc;
+}
+
+/* Make one sample of the pairs of a row in one round. What slows a machine for seconds slows all pairs of a round, so these are not
+ * independent; rounds are, as to which side it slows, for their order was drawn. */
+static int add_sample(struct td_speed *s, const struct td_speed_row *of)
+{
+    struct td_speed_row *row = of->pairs.n ? td_speed_row(s, of->metric, of->label, of->total) : NULL;
+    const double base = td_stat_median(of->pairs.base, of->pairs.n), ratio = exp(td_stat_median(of->pairs.log_ratio, of->pairs.n));
+    const bool rate = of->metric == TD_THROUGHPUT;
+
+    if (!of->pairs.n)
+        return TD_OK;
+    return row ? td_ratios_add(&row->pairs, base, rate ? base / ratio : base * ratio, rate) : TD_ENOMEM;
+}
+
+static int add_round(const struct td_groups *g, struct td_speed *s, int round)
+{
+    struct td_speed one = {0};
+    size_t i;
+    int rc;
+
+    if (s->rounds < TD_SPEED_ROUNDS_LEAST)
+        return collect_round(g, round, false, s);
+    rc = collect_round(g, round, true, &one);
+    for (i = 0; i < one.n && !rc; i++)
+        rc = add_sample(s, &one.row[i]);
+    s->server_pairs += one.server_pairs;
+    td_speed_release(&one);
+    return rc;
+}
+
 int td_speed_server(const struct td_groups *g, const struct td_policy *policy, struct td_speed *s, struct td_error *err)
 {
-    int live = count_rounds(g, TD_LIVE), now = count_rounds(g, TD_NEW), rc = TD_OK;
-    size_t i, j;
+    const int live = count_rounds(g, TD_LIVE), now = count_rounds(g, TD_NEW);
+    int round, rc = TD_OK;
 
     s->rounds = live < now ? live : now;
     if (s->rounds < 2)
@@ -139,22 +146,8 @@ int td_speed_server(const struct td_groups *g, const struct td_policy *policy, s
         s->by_starts = s->server_judged = s->server_pairs > 0;
         return rc;
     }
-    for (i = 0; i < g->n && !rc; i++) {
-        const struct td_prompt_group *p = &g->group[i];
-
-        for (j = 0; j < p->n[TD_NEW] && !rc; j++) {
-            const struct td_xref *x = &p->by_role[TD_NEW][j];
-            const struct td_exchange *base;
-
-            if (!td_speed_is_evidence(x->x) || (s->server_judged && td_speed_others_left_out(s, x->round)))
-                continue;
-            base = s->rounds >= 2 ? find_answer_of_round(p, TD_LIVE, x->round, x->x->repeat)
-                                    : find_answer_of_round(p, TD_BASE, 0, x->x->repeat);
-            if (base)
-                rc = add_pair(s, p->category, base, x->x);
-        }
-    }
-    if (!rc && s->rounds >= 2)
-        rc = measure_spread(g, live, s);
+    for (round = 0; round < now && !rc; round++)
+        if (!s->server_judged || !td_speed_others_left_out(s, round))
+            rc = add_round(g, s, round);
     return rc ? td_fail(err, rc, "no memory for timings") : TD_OK;
 }

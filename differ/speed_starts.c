@@ -277,10 +277,10 @@ static double half_of(double spread, size_t starts, double alpha)
     return td_stat_t_limit(alpha, (double)starts - 1) * spread * sqrt(1 + 1 / (double)starts);
 }
 
-void td_speed_starts_decide(struct td_speed_row *row, double alpha, double effect)
+void td_speed_starts_decide(struct td_speed_row *row, double effect)
 {
     const struct td_ratios *p = &row->pairs;
-    const double mean = mean_ratio(p), half = p->n > 1 ? half_of(spread_of(p, mean), p->n, alpha) : INFINITY;
+    const double mean = mean_ratio(p), half = p->n > 1 ? half_of(spread_of(p, mean), p->n, row->alpha) : INFINITY;
 
     row->base = td_stat_median(p->base, p->n);
     row->now = td_stat_median(p->now, p->n);
@@ -289,14 +289,14 @@ void td_speed_starts_decide(struct td_speed_row *row, double alpha, double effec
     row->faster = row->effect.reached && row->effect.est < -effect && row->effect.hi < 0;
 }
 
-size_t td_speed_starts_needed(const struct td_speed_row *row, double alpha, double detect)
+size_t td_speed_starts_needed(const struct td_speed_row *row, double detect)
 {
     const double mean = mean_ratio(&row->pairs), spread = row->pairs.n > 1 ? spread_of(&row->pairs, mean) : INFINITY;
     size_t n = row->pairs.n > 2 ? row->pairs.n : 2;
 
-    if (row->verdict == TD_REGRESSED || half_of(spread, row->pairs.n, alpha) <= log1p(detect))
+    if (row->verdict == TD_REGRESSED || half_of(spread, row->pairs.n, row->alpha) <= log1p(detect))
         return 0;
-    while (n < TD_SPEED_STARTS_MOST && half_of(spread, n, alpha) > log1p(detect))
+    while (n < TD_SPEED_STARTS_MOST && half_of(spread, n, row->alpha) > log1p(detect))
         n++;
     return n;
 }

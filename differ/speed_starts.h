@@ -5,7 +5,7 @@
  * they lie apart. The candidate is one start more: is it further off than that? For each row the answers of a start come to one
  * figure, the median over prompts of how far the logarithm of its answers' time (the mean over repeats) lies from the mean of all
  * starts. The candidate's figure is held against Student's prediction interval for one more start,
- *     mean +- t(1 - alpha / 2, N - 1) * s * sqrt(1 + 1 / N)
+ *     mean +- t(1 - row->alpha / 2, N - 1) * s * sqrt(1 + 1 / N)
  * (Hahn and Meeker, Statistical Intervals, 4.7; all rows together at the policy's level, by Bonferroni). It holds what differs
  * from start to start, and nothing of what differs from machine to machine: so both must be one machine. */
 #ifndef TD_DIFFER_SPEED_STARTS_H
@@ -25,9 +25,9 @@ void td_speed_starts_find(const cJSON *base, const cJSON *now, double others, st
 int td_speed_starts_measure(const struct td_groups *g, struct td_speed *s, struct td_error *err);
 /* Decide such a row: effect is the candidate's, with the interval above. REGRESSED: it is larger than `effect`, and the interval above
  * 0. Two starts at least. */
-void td_speed_starts_decide(struct td_speed_row *row, double alpha, double effect);
+void td_speed_starts_decide(struct td_speed_row *row, double effect);
 #define TD_SPEED_STARTS_MOST 200
 /* About how many starts would make an estimate of `detect` certain in this row; 0: these do; TD_SPEED_STARTS_MOST: so many or more. */
-size_t td_speed_starts_needed(const struct td_speed_row *row, double alpha, double detect);
+size_t td_speed_starts_needed(const struct td_speed_row *row, double detect);
 
 #endif

@@ -43,7 +43,7 @@ static double normal(void)
 static void the_interval_is_students(void **state)
 {
     static const double base[5] = {100, 102, 99, 101, 98};
-    struct td_speed_row row = {.metric = TD_ITL};
+    struct td_speed_row row = {.metric = TD_ITL, .alpha = 0.05};
     double mean = 0, var = 0, half, x[5];
     int i;
 
@@ -55,19 +55,21 @@ static void the_interval_is_students(void **state)
     for (i = 0; i < 5; i++)
         var += (x[i] - mean) * (x[i] - mean) / 4;
     half = 2.776445105 * sqrt(var) * sqrt(1.2);
-    td_speed_starts_decide(&row, 0.05, 0.05);
+    td_speed_starts_decide(&row, 0.05);
     assert_true(fabs(row.effect.est - expm1(mean)) < 1e-12);
     assert_true(fabs(row.effect.lo - expm1(mean - half)) < 1e-7);
     assert_true(fabs(row.effect.hi - expm1(mean + half)) < 1e-7);
     assert_int_equal(row.verdict, TD_REGRESSED);
-    td_speed_starts_decide(&row, 0.05, 0.2); /* it is no effect of that size */
+    td_speed_starts_decide(&row, 0.2); /* it is no effect of that size */
     assert_int_equal(row.verdict, TD_PASS);
-    td_speed_starts_decide(&row, 1e-5, 0.05); /* nor certain at that level */
+    assert_int_equal(td_speed_starts_needed(&row, 0.10), 0);
+    row.alpha = 1e-5;
+    td_speed_starts_decide(&row, 0.05); /* nor certain at that level */
     assert_int_equal(row.verdict, TD_PASS);
-    assert_int_equal(td_speed_starts_needed(&row, 0.05, 0.10), 0);
-    assert_true(td_speed_starts_needed(&row, 1e-5, 0.10) > 5);
+    assert_true(td_speed_starts_needed(&row, 0.10) > 5);
     row.pairs.n = 1;
-    td_speed_starts_decide(&row, 0.05, 0.05);
+    row.alpha = 0.05;
+    td_speed_starts_decide(&row, 0.05);
     assert_int_equal(row.verdict, TD_NOT_JUDGED);
     free(row.pairs.log_ratio);
     free(row.pairs.base);
