@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -19,6 +20,8 @@
 
 #define REPORT_NAME "differ.json"
 #define TIME "120s" /* for the ops of a fixture; a plan that is given is done whatever it takes */
+#define SCORED_ROUNDS 3
+#define LONGEST_TO_DOUBLE_NS (INT64_C(300) * 1000000000) /* rounds that took longer are not doubled without being asked for */
 #define MANIFEST_MAX ((size_t)64 << 20)
 
 static int exit_code_of(const struct td_error *err)
@@ -118,9 +121,10 @@ static bool judges(const struct td_gate_options *o, const char *lane)
     return !o->lanes;
 }
 
-/* Replay the requests on `server` (NULL: none) and, when with_ops, the ops on the build. */
+/* Replay the requests on `server` (NULL: none) and, when with_ops, the ops on the build; with_scores: scores, too, where a lane reads
+ * them. */
 static int replay(const struct td_gate_options *o, const char *fixture, const char *server,
-                  bool with_ops, const char *output, const char *what, struct td_error *err)
+                  bool with_ops, bool with_scores, const char *output, const char *what, struct td_error *err)
 {
     struct td_command c;
     char wait[32], max_body[32];
@@ -142,7 +146,7 @@ static int replay(const struct td_gate_options *o, const char *fixture, const ch
         add_headers(&c, o);
         add_list(&c, "--allow-path", &o->allow_paths);
         add_max_body(&c, o, max_body);
-        if (!judges(o, "scores") && !judges(o, "tokens"))
+        if (!with_scores || (!judges(o, "scores") && !judges(o, "tokens")))
             td_command_opt(&c, "--scores", "off"); /* no other lane reads them */
     }
     if (with_ops) {
@@ -183,24 +187,31 @@ static int path_in(const struct td_gate_item *it, char *out, const char *name, i
                : td_fail(err, TD_ELIMIT, "the path of the folder for replays is too long");
 }
 
-/* With a baseline server the two take turns, so that a change of the machine's speed hits both. */
-static int replay_all(const struct td_gate_options *o, const struct td_gate_item *it,
-                      struct rounds *r, struct td_error *err)
+/* Which server begins a round? That is drawn, so what slows the machine for a while is as likely to slow either. Where nothing
+ * can be drawn, they take turns in it. */
+static bool candidate_begins(int round)
 {
-    const bool ops = o->build || o->provider;
-    int round, rc = TD_OK;
+    unsigned char drawn;
 
-    for (round = 0; round < o->rounds && !rc; round++) {
-        rc = path_in(it, r->candidate[round], "candidate", round, err);
-        if (!rc)
-            rc = path_in(it, r->live[round], "baseline", round, err);
-        if (!rc && o->baseline_server)
-            rc = replay(o, it->fixture, o->baseline_server, false, r->live[round],
-                        "replay on the baseline server", err);
-        if (!rc)
-            rc = replay(o, it->fixture, o->server, ops && round == 0, r->candidate[round], "replay",
-                        err);
-    }
+    return getrandom(&drawn, 1, GRND_NONBLOCK) == 1 ? drawn & 1 : round & 1;
+}
+
+/* One round: of the candidate, and with a baseline server of both. Ops are replayed in the first, scores asked for in the first few:
+ * these vary little. */
+static int replay_round(const struct td_gate_options *o, const struct td_gate_item *it, struct rounds *r, int round, struct td_error *err)
+{
+    const bool ops = (o->build || o->provider) && round == 0, scores = round < SCORED_ROUNDS;
+    const bool first = o->baseline_server && candidate_begins(round);
+    int rc = path_in(it, r->candidate[round], "candidate", round, err);
+
+    if (!rc)
+        rc = path_in(it, r->live[round], "baseline", round, err);
+    if (!rc && first)
+        rc = replay(o, it->fixture, o->server, ops, scores, r->candidate[round], "replay", err);
+    if (!rc && o->baseline_server)
+        rc = replay(o, it->fixture, o->baseline_server, false, scores, r->live[round], "replay on the baseline server", err);
+    if (!rc && !first)
+        rc = replay(o, it->fixture, o->server, ops, scores, r->candidate[round], "replay", err);
     return rc;
 }
 
@@ -234,8 +245,9 @@ static cJSON *read_differ(struct td_command *c, const char *json, struct td_erro
     return report;
 }
 
+/* Compare what was replayed in the first `rounds` rounds. */
 static cJSON *compare(const struct td_gate_options *o, const struct td_gate_item *it,
-                      const struct rounds *r, struct td_error *err)
+                      const struct rounds *r, int64_t rounds, struct td_error *err)
 {
     struct td_buf builds = TD_BUF_INIT(1 << 16), servers = TD_BUF_INIT(1 << 16);
     char json[TD_PATH_MAX], words[32];
@@ -253,9 +265,9 @@ static cJSON *compare(const struct td_gate_options *o, const struct td_gate_item
     td_command_opt(&c, "--gate-servers", servers.len ? td_buf_str(&servers) : NULL);
     td_command_add(&c, it->fixture);
     td_command_add(&c, r->candidate[0]);
-    for (round = 1; round < o->rounds; round++)
+    for (round = 1; round < rounds; round++)
         td_command_opt(&c, "--new", r->candidate[round]);
-    for (round = 0; o->baseline_server && round < o->rounds; round++)
+    for (round = 0; o->baseline_server && round < rounds; round++)
         td_command_opt(&c, "--baseline-live", r->live[round]);
     if (o->lanes)
         td_command_opt(&c, "--lanes", o->lanes);
@@ -272,6 +284,39 @@ static cJSON *compare(const struct td_gate_options *o, const struct td_gate_item
     td_buf_release(&builds);
     td_buf_release(&servers);
     return report;
+}
+
+/* Is it the speed of the servers that is not certain, so that more rounds would tell? */
+static bool wants_more_rounds(const struct td_gate_options *o, const cJSON *report)
+{
+    const cJSON *lane = td_json_get(td_json_get(report, "lanes"), "speed");
+
+    return td_json_get_i64(td_json_get(report, "speed"), "rounds_needed", 0) > 0 &&
+           !strcmp(td_json_get_str(lane, "verdict", ""), "inconclusive") &&
+           (o->fail_on == TD_FAIL_ON_SLOWER || !strcmp(td_report_verdict(report), "inconclusive"));
+}
+
+/* Replay the rounds and compare; where the servers' times vary too much, as many rounds again, and so on. differ counts on that:
+ * TD_SPEED_LOOKS in differ/speed.h. */
+static cJSON *judge_rounds(const struct td_gate_options *o, const struct td_gate_item *it, struct rounds *r, struct td_error *err)
+{
+    const int64_t began_ns = td_clock_mono_ns();
+    int64_t until = o->rounds;
+    int round = 0;
+
+    for (;;) {
+        cJSON *report;
+
+        for (; round < until; round++)
+            if (replay_round(o, it, r, round, err))
+                return NULL;
+        report = compare(o, it, r, until, err);
+        if (!report || 2 * until > o->most_rounds || !wants_more_rounds(o, report) || td_clock_mono_ns() - began_ns > LONGEST_TO_DOUBLE_NS)
+            return report;
+        cJSON_Delete(report);
+        td_log_note("the servers' times vary too much for a verdict after %lld rounds: %lld more follow", (long long)until, (long long)until);
+        until *= 2;
+    }
 }
 
 /* The hash of a fixture's manifest, which has the checksums of all else; of a pack of the manifest in
@@ -305,7 +350,7 @@ static cJSON *judge_as_it_is(const struct td_gate_options *o, const struct td_ga
                              struct rounds *r, struct td_error *err)
 {
     const struct td_hash began_as = hash_manifest(it->fixture), gone = {0, 0};
-    cJSON *report = replay_all(o, it, r, err) ? NULL : compare(o, it, r, err);
+    cJSON *report = judge_rounds(o, it, r, err);
     const struct td_hash ended_as = hash_manifest(it->fixture);
     const bool judged = report && strcmp(td_report_verdict(report), "broken");
 

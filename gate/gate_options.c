@@ -11,6 +11,10 @@
 #include "common/replay_args.h"
 #include "format/header_args.h"
 
+/* Of two servers, unless --rounds says it: 12 are the fewest whose interval has both ends at its level (docs/verdicts.md). */
+#define ROUNDS 12
+#define MOST_ROUNDS 48
+
 static struct td_gate_options given;
 static const char *fail_on;
 
@@ -67,7 +71,7 @@ static const struct td_arg OPTIONS[] = {
      "the longest wait for an answer, and for a model to load (default 600; --smoke: 300)",
      0, 0},
     {"rounds", 0, TD_ARG_I64, &given.rounds, "N",
-     "rounds of both servers with --baseline-server (default 3)", 1, TD_GATE_MAX_ROUNDS},
+     "rounds of both servers with --baseline-server (default 12 of one repeat, and up to 48 where their times vary)", 1, TD_GATE_MAX_ROUNDS},
     TD_REPLAY_API(TD_ARG_STR, &given.api),
     TD_REPLAY_HEADER(TD_ARG_LIST, &given.headers),
     TD_REPLAY_SHOW_HEADER(TD_ARG_LIST, &given.show_headers),
@@ -226,8 +230,12 @@ int td_gate_options_read(struct td_gate_options *o, int argc, char **argv)
         return rc;
     if (!given.baseline_server)
         given.rounds = 1;
-    else if (given.rounds == 0)
-        given.rounds = 3;
+    given.most_rounds = given.rounds;
+    if (given.rounds == 0) {
+        given.rounds = ROUNDS;
+        given.most_rounds = MOST_ROUNDS;
+        given.repeat = given.repeat ? given.repeat : "1";
+    }
     given.out.colour = td_log_colour(1);
     given.out.quiet = td_log_quiet();
     *o = given;

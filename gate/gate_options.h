@@ -9,7 +9,7 @@
 #include "common/args.h"
 #include "report/report.h"
 
-#define TD_GATE_MAX_ROUNDS 16
+#define TD_GATE_MAX_ROUNDS 64
 
 /* Which regressions end gate with exit code 1. */
 enum td_fail_on { TD_FAIL_ON_ANY, TD_FAIL_ON_WRONG, TD_FAIL_ON_SLOWER };
@@ -23,7 +23,8 @@ struct td_gate_options {
     struct td_arg_list calibrate, headers, show_headers, redact_headers, allow_paths, only, build_env, baseline_env;
     const char *timing, *repeat, *api, *timeout, *max_ops, *op_repeat, *deadline, *time, *plan, *reference;
     const char *cache, *cache_size;
-    int64_t rounds;
+    int64_t rounds;                               /* of both servers, or of one */
+    int64_t most_rounds;                          /* to go on to, where these show too little */
     int64_t max_body_mib;                         /* 0: not given */
     int64_t wait;                                 /* 0: no; TD_ARG_ALONE; seconds */
     bool smoke;
