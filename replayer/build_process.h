@@ -56,8 +56,8 @@ struct td_run_result {
     char rounding[TD_OP_MAX_ROUNDING]; /* of the activations, as the build reports it; "": as the op has it */
     bool no_memory;         /* it is TD_RUN_BROKEN for want of memory, be it that others hold it */
     bool varies;            /* the kernel is known to give other bits each time */
-    int half_sums;          /* products that the kernel adds before it rounds their sum to half; 0: it keeps sums in
-                               float32, or the build does not say */
+    int half_sums;          /* how the kernel keeps its sums in halves, packed (kernels/ops/half_sums.h); 0: it keeps
+                               them in float32, or the build does not say */
     int repeats;            /* images that came back; may be > 0 when failed */
     void *images[TD_PROTO_MAX_REPEATS]; /* each size_bytes of the op's output, in `memory`; equal ones may be one */
     void *memory;

@@ -66,8 +66,8 @@ struct td_proto_msg {
     int32_t status;          /* enum td_proto_status; of HELLO also enum td_code */
     uint32_t flags;
     uint32_t repeats;        /* asked for, or done */
-    uint32_t iterations;     /* to time; of a reply to RUN: products that the kernel adds before it rounds their sum
-                                to half, 0: it keeps sums in float32 */
+    uint32_t iterations;     /* to time; of a reply to RUN: how the kernel keeps its sums in halves, packed
+                                (kernels/ops/half_sums.h), 0: it keeps them in float32 */
     uint64_t size;           /* of the arena; of the child's own memory, without the build's */
     int64_t ns;
     char provider[32];

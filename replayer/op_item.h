@@ -56,7 +56,7 @@ struct td_op_item {
     struct td_judge_result e_candidate, e_baseline, e_recorded; /* against R1 */
     bool judged_candidate, judged_baseline, judged_recorded;
     struct td_judge_result e_halves;  /* of right sums in halves (judge_halves.h) */
-    int halves;                       /* products that these add before they round; 0: there is no e_halves */
+    int halves;                       /* products that these add before they round, at the least; 0: there is no e_halves */
     bool halves_of_baseline;          /* the baseline build declares them, not the candidate */
     struct td_along_k along_k;        /* which part of K the candidate's errors come from; step 0: not asked */
     struct td_judge_place place;      /* of the candidate's errors; limit 0: it is under its limit */

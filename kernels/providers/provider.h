@@ -52,8 +52,7 @@ struct td_provider {
     /* Does the kernel that runs give other bits each time though it is right (it adds halves
      * atomically)? */
     bool (*varies)(const void *state, const void *prepared);
-    /* How many products the kernel adds before it rounds their sum to half, and adds it to others in halves; 0: its sums
-     * are kept in float32. NULL: 0. */
+    /* How the kernel keeps its sums in halves, packed (kernels/ops/half_sums.h); 0: its sums are kept in float32. NULL: 0. */
     int (*half_sums)(const void *state, const void *prepared);
     /* After an error: can nothing run in this process any more? */
     bool (*is_dead)(const void *state);

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "kernels/adapters/adapters.h"
+#include "kernels/ops/half_sums.h"
 #include "kernels/providers/provider.h"
 #include "kernels/providers/provider_gpu_blas.h"
 #include "kernels/providers/provider_gpu_memory.h"
@@ -247,7 +248,9 @@ static bool gpu_varies(const void *state, const void *prepared)
  * halves. */
 static int gpu_half_sums(const void *state, const void *prepared)
 {
-    return gpu_varies(state, prepared) ? 128 : 0;
+    const struct td_gpu_prepared *p = prepared;
+
+    return gpu_varies(state, prepared) ? td_half_sums_pack(TD_HALF_SUMS_EXLLAMA(td_op_attr(p->op, "bits", 4))) : 0;
 }
 
 /* The gaps around a guarded tensor, in the rest of its mapping, which are looked at. False: it has none, or a large one. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/ops/gptq_gemm_op.h"
+#include "kernels/ops/half_sums.h"
 #include "kernels/providers/provider_common.h"
 
 typedef int gptq_gemm_fn(const struct td_gptq_gemm_args *args);
@@ -87,13 +88,14 @@ static int lib_half_sums(const void *state, const void *prepared)
 {
     const struct lib_state *s = state;
     void *symbol = dlsym(s->handle, "td_kernels_half_sums");
-    int (*half_sums)(void);
+    int (*half_sums)(void), products;
 
     (void)prepared;
     if (!symbol)
         return 0;
     memcpy(&half_sums, &symbol, sizeof half_sums);
-    return half_sums();
+    products = half_sums();
+    return products < TD_HALF_SUMS_ALL ? products : TD_HALF_SUMS_ALL;
 }
 
 static void lib_close(void *state)

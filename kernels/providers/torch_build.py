@@ -143,12 +143,20 @@ def with_bias_after(rounding):
     return "bias-after" if rounding == "none" else rounding + "+bias-after"
 
 
+ALL_OF_K = 0xffff
+
+
+def half_sums(block, step=0, eights=False):
+    """How a kernel keeps its sums in halves, in the one number of kernels/ops/half_sums.h, which explains the three."""
+    return block | step << 16 | eights << 24
+
+
 class Plan:
     """One op, ready to be prepared and run. rounding: what the kernel declares that it rounds, in the words
     of docs/format.md. compiles: what the kernel's code is known by, if the driver may compile it at its first launch;
-    "": it does not. half_sums: how many products the kernel adds before it rounds their sum to half, and adds it to others in
-    halves, in any order; 0: it keeps sums in float32."""
-    rounding, compiles, half_sums = "none", "", 0
+    "": it does not. half_sums: how the kernel keeps its sums in halves, by half_sums(); 0: it keeps them in float32. varies: it adds
+    to its output in any order, so no two runs give the same bits."""
+    rounding, compiles, half_sums, varies = "none", "", 0, False
 
     def __init__(self, build, op):
         self.build, self.op = build, op

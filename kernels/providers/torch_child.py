@@ -339,7 +339,7 @@ class Worker:
         follow_cpus(self.build)
         plan = self.prepare()
         m.rounding, m.iterations = plan.rounding.encode(), plan.half_sums
-        self.nature = VARIES if plan.half_sums else 0
+        self.nature = VARIES if plan.varies else 0
         try:
             while m.repeats < want:
                 self.run_once(plan, m.repeats, m)

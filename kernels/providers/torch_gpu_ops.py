@@ -11,7 +11,7 @@ import os
 import random
 
 import torch_build
-from torch_build import TD_EUNSUPPORTED, LoadError, Unsupported, need, with_bias_after, words_of
+from torch_build import ALL_OF_K, TD_EUNSUPPORTED, LoadError, Unsupported, half_sums, need, with_bias_after, words_of
 
 MARGIN = 1 << 16                         # bytes around a tensor on the GPU that nobody may write to; a NaN in any type
 SWEEP = 1 << 28                          # bytes: more than the L2 of any GPU
@@ -478,18 +478,20 @@ class Marlin(Quantised):
 
 class Exllama(Quantised):
     """ExllamaLinearKernel. Many rows are multiplied by cuBLAS with weights rounded to float16 (q_gemm.cu,
-    MAX_Q_GEMM_ROWS). For fewer it adds in float16, by blocks of BLOCK_KN_SIZE rows of W."""
+    MAX_Q_GEMM_ROWS, cublasHgemm): in halves, of which a tensor core adds 16 products at a time. For fewer it adds in halves,
+    by blocks of BLOCK_KN_SIZE rows of W."""
     name, layout = "gptq_gemm", "exllama"
-    MOST_ROWS, BLOCK = {4: 50, 8: 24}, 128
+    MOST_ROWS, BLOCK, TENSOR_CORE = {4: 50, 8: 24}, 128, 16
 
     def __init__(self, build, op):
         super().__init__(build, op)
         self.shuffle = build.operator("gptq_shuffle")
         self.refuse_unless(op.get("a").dtype == "F16", "F16")
         if op.attrs["m"] > self.MOST_ROWS[self.bits]:
-            self.rounding = self.rounds_weights()
+            self.rounding, self.half_sums = self.rounds_weights(), half_sums(ALL_OF_K, step=self.TENSOR_CORE)
         else:
-            self.half_sums = self.BLOCK
+            self.half_sums = half_sums(self.BLOCK, step=8) if self.bits == 8 else half_sums(self.BLOCK, eights=True)
+            self.varies = True
 
     def prepare(self):
         torch = self.build.torch
