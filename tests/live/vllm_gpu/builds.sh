@@ -43,12 +43,14 @@ record_form() {
 named() { sed -nE 's/^ *worst places: *//p' "$1" | head -n 1 | cut -c 1-60; }
 
 # judge_build FORM NAME WANT...: one build ($builds/NAME.fatbin) beside the form's recording of $kernel. WANT: right, slow, caught, the
-# forms in which it must be caught (in others it gives what the kernel gives), or any. A slow one is timed beside `slow_0`, and must
-# not be wrong; nothing is expected of its speed. One that hangs in every op is ended. Beside the verdict stands what other rules say of
+# forms in which it must be caught (in others it gives what the kernel gives), or any. A slow one is timed beside `slow_0`, where there
+# is one, and else beside `itself`, and must not be wrong; nothing is expected of its speed. One that hangs in every op is ended. Beside the verdict stands what other rules say of
 # the same outputs: exact match, and torch.testing's defaults; "-" where the replay was not written, or Python lacks numpy or zstandard.
 judge_build() {
-    local form=$1 name=$2 want=${*:3} out=$WORK/builds-$1-$2 rc verdict=ok rules options=(--lanes ops --max-ops "${MAX_OPS:-480}")
-    [ "$want" != slow ] || options=(--lanes "ops,speed" --baseline-build "$builds/slow_0.fatbin" --max-ops "${SLOW_OPS:-96}")
+    local form=$1 name=$2 want=${*:3} out=$WORK/builds-$1-$2 rc verdict=ok rules base options=(--lanes ops --max-ops "${MAX_OPS:-480}")
+    base=$builds/slow_0.fatbin
+    [ -e "$base" ] || base=$builds/itself.fatbin
+    [ "$want" != slow ] || options=(--lanes "ops,speed" --baseline-build "$base" --max-ops "${SLOW_OPS:-96}")
     rm -rf "$out.kept"
     timeout --foreground 120 "$BIN/gate" "$form_fixture" --build "$builds/$name.fatbin" "${options[@]}" --only "$kernel" --time all --keep "$out.kept" \
         -v >"$out.txt" 2>&1
