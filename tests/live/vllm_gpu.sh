@@ -70,6 +70,8 @@
 #             run by provider torch and by cpu, with a fault in each
 #   marlin-op, exllama-op: the same with --linear-backend marlin and exllama: act-order, one group (Marlin
 #             alone), 8 bits, biases, and the recorded launches on vLLM's own library
+#   half-sums exllama's operator, which adds in halves, beside a recording of Marlin's, both by provider torch: right, and with a row of
+#             zeros: wrong (MAX_OPS=240 ops)
 #   moe       a mixture of 8 experts, 4 bits and float16 (FORMS=WORD, MAX_OPS=N as above; also
 #             act-order, AWQ's zero points, bfloat16): recorded, named, run by provider torch and cpu,
 #             with a fault in the operator. It needs vLLM's library of kernels for mixtures
