@@ -2,7 +2,7 @@
 """power.py - how small a fault is found: planted bugs of growing size through the gate, again and again.
 
 SPDX-License-Identifier: Apache-2.0
-  power.py run [--time 2h] [--state DIR] [--only WORD ...] [--rounds N] [--unchanged N] [--tokens N] [--jobs N]
+  power.py run [--time 2h] [--state DIR] [--only WORD ...] [--rounds N] [--unchanged N] [--tokens N] [--jobs N] [--policy FILE]
   power.py plan [the same]      how many runs there are, and how long they take
   power.py report [--out FILE]  tables of what is known by now
 
@@ -169,7 +169,8 @@ def judge(a, cell, kept):
     """One run of the gate. Returns its exit code, text and error."""
     kind, bug, strength, c, _ = cell
     lib, good = build(a.state, bug, strength), build(a.state, "graded", 0)
-    base = [f"{BIN}/gate", record(a, kind, c), "--json", f"{kept}.json", "--keep", kept, "--cache", f"{a.state}/references"]
+    base = [f"{BIN}/gate", record(a, kind, c), "--json", f"{kept}.json", "--keep", kept, "--cache", f"{a.state}/references",
+            *(["--policy", a.policy] if a.policy else [])]
     if kind == "ops":
         return run([*base, "--build", f"{lib}/libtdkernels.so", "--lanes", "ops", "--time", "all"])
     with Server(lib) as new:
@@ -243,6 +244,7 @@ def one(a, cell, recorded, worker=0):
            "line": out.strip().splitlines()[-1] if out.strip() else err.strip()[-300:]}
     if cell[0] == "speed":                   # alone, so that what is not ours is another program's
         row["load"] = round(load, 2)
+        row["rounds"] = sum(name.startswith("candidate-") for name in os.listdir(kept)) if os.path.isdir(kept) else 0
         row["others_cores"] = round(max(0, all_after - all_before - (ours_after - ours_before)) / (time.monotonic() - began), 2)
     if rc in (0, 1, 3):
         report = json.load(open(f"{kept}.json"))
@@ -287,13 +289,13 @@ def add_result(state, row):
 
 
 def open_state(a):
-    meta = {"programs": program_hash(), "tokens": a.tokens}
+    meta = {"programs": program_hash(), "tokens": a.tokens, "policy": json.load(open(a.policy)) if a.policy else None}
     path = f"{a.state}/meta.json"
     os.makedirs(a.state, exist_ok=True)
     if not os.path.exists(path):
         json.dump(meta, open(path, "w"))
     elif json.load(open(path)) != meta:
-        sys.exit(f"power: {a.state} is of other programs, or of another --tokens: give another --state, or remove it")
+        sys.exit(f"power: {a.state} is of other programs, or of another --tokens or --policy: give another --state, or remove it")
 
 
 def words(seconds):
@@ -406,6 +408,7 @@ def main():
     p.add_argument("--unchanged", type=int, default=200, help="runs of the unchanged build")
     p.add_argument("--tokens", type=int, default=8, help="of each answer")
     p.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="runs at once, but those of speed")
+    p.add_argument("--policy", help="of the gate; the default: its own")
     p.add_argument("--out", default="-")
     a = p.parse_args()
     a.state = os.path.abspath(a.state)
