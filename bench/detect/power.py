@@ -42,6 +42,7 @@ SLOW = [0.01, 0.02, 0.05, 0.10]
 CONCURRENCY = [1, 6]
 HONEST = ["honest_nofma", "honest_sumorder", "unordered", "honest_halves", "graded"]
 MARK = b"td-graded-fault\0"
+TIMED_TOKENS = 24                       # of an answer whose time is judged: with fewer, reading prompts is all that takes time
 TIMED_OPS = 200                         # replayed in a run of speed; two of each kernel, shape and class of M are timed
 RUN_S = 600                             # the longest that one program may take
 stopped = []
@@ -155,7 +156,7 @@ def record(a, kind, c):
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         at = f"127.0.0.1:{s.getsockname()[1]}"
-    rc, _, err = run([f"{BIN}/record", "-s", at, "-o", to, "--suite", "quick", "-c", str(c), "--repeat", "3", "-n", str(a.tokens), "--gemms", "all",
+    rc, _, err = run([f"{BIN}/record", "-s", at, "-o", to, "--suite", "quick", "-c", str(c), "--repeat", "3", "-n", str(TIMED_TOKENS if kind == "speed" else a.tokens), "--gemms", "all",
                       "--scores", "off" if kind == "speed" else "on", "--run",
                       "--", f"{BIN}/demo-server", "--model", MODEL, "--served-model-name", "demo", "--port", at.split(":")[1]],
                      env={**os.environ, "LD_LIBRARY_PATH": build(a.state, "graded", 0)})
@@ -406,7 +407,7 @@ def main():
     p.add_argument("--only", nargs="*", default=[], help="runs whose name holds one of these words: ops/scale_all/, /c, slow")
     p.add_argument("--rounds", type=int, default=10, help="of answers and of speed")
     p.add_argument("--unchanged", type=int, default=200, help="runs of the unchanged build")
-    p.add_argument("--tokens", type=int, default=8, help="of each answer")
+    p.add_argument("--tokens", type=int, default=8, help="of each answer that is compared")
     p.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="runs at once, but those of speed")
     p.add_argument("--policy", help="of the gate; the default: its own")
     p.add_argument("--out", default="-")
