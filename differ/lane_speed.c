@@ -32,8 +32,10 @@ static struct rows count_rows(const struct td_speed *s)
     for (i = 0; i < s->n; i++)
         if (td_speed_metric_is_op(s->row[i].metric))
             n.ops++;
+        else if (s->server_judged && s->row[i].total)
+            n.totals++;
         else if (s->server_judged)
-            *(s->row[i].total ? &n.totals : &n.others) += 1;
+            n.others++;
     return n;
 }
 

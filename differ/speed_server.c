@@ -103,12 +103,15 @@ static int collect_round(const struct td_groups *g, int round, bool in_turn, str
  * independent; rounds are, as to which side it slows, for their order was drawn. */
 static int add_sample(struct td_speed *s, const struct td_speed_row *of)
 {
-    struct td_speed_row *row = of->pairs.n ? td_speed_row(s, of->metric, of->label, of->total) : NULL;
-    const double base = td_stat_median(of->pairs.base, of->pairs.n), ratio = exp(td_stat_median(of->pairs.log_ratio, of->pairs.n));
     const bool rate = of->metric == TD_THROUGHPUT;
+    struct td_speed_row *row;
+    double base, ratio;
 
     if (!of->pairs.n)
         return TD_OK;
+    base = td_stat_median(of->pairs.base, of->pairs.n);
+    ratio = exp(td_stat_median(of->pairs.log_ratio, of->pairs.n));
+    row = td_speed_row(s, of->metric, of->label, of->total);
     return row ? td_ratios_add(&row->pairs, base, rate ? base / ratio : base * ratio, rate) : TD_ENOMEM;
 }
 

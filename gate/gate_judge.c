@@ -107,20 +107,6 @@ static void add_wait(struct td_command *c, int64_t wait, char *text, size_t n)
         td_command_add(c, text);
 }
 
-/* Does this run judge the lane? So it does unless --lanes names others only. */
-static bool judges(const struct td_gate_options *o, const char *lane)
-{
-    const size_t n = strlen(lane);
-    const char *p = o->lanes, *end;
-
-    for (; p && *p; p = *end ? end + 1 : end) {
-        end = strchrnul(p, ',');
-        if ((size_t)(end - p) == n && !strncmp(p, lane, n))
-            return true;
-    }
-    return !o->lanes;
-}
-
 /* Replay the requests on `server` (NULL: none) and, when with_ops, the ops on the build; with_scores: scores, too, where a lane reads
  * them. */
 static int replay(const struct td_gate_options *o, const char *fixture, const char *server,
@@ -146,7 +132,7 @@ static int replay(const struct td_gate_options *o, const char *fixture, const ch
         add_headers(&c, o);
         add_list(&c, "--allow-path", &o->allow_paths);
         add_max_body(&c, o, max_body);
-        if (!with_scores || (!judges(o, "scores") && !judges(o, "tokens")))
+        if (!with_scores || (!td_gate_judges(o, "scores") && !td_gate_judges(o, "tokens")))
             td_command_opt(&c, "--scores", "off"); /* no other lane reads them */
     }
     if (with_ops) {
@@ -164,7 +150,7 @@ static int replay(const struct td_gate_options *o, const char *fixture, const ch
         td_command_opt(&c, "--op-repeat", o->op_repeat);
         td_command_opt(&c, "--deadline", o->deadline);
         td_command_opt(&c, "--reference", o->reference);
-        if (o->baseline_build && !judges(o, "speed"))
+        if (o->baseline_build && !td_gate_judges(o, "speed"))
             td_command_opt(&c, "--op-timing", "off"); /* timing takes longer than all else */
         add_list(&c, "--only", &o->only);
         add_list(&c, "--build-env", &o->build_env);

@@ -11,9 +11,11 @@
 #include "common/replay_args.h"
 #include "format/header_args.h"
 
-/* Of two servers, unless --rounds says it: 12 are the fewest whose interval has both ends at its level (docs/verdicts.md). */
+/* Of two servers, unless --rounds says it. Intervals have ends from 11 rounds on where ops are timed as well; one more may be
+ * disturbed (docs/verdicts.md). */
 #define ROUNDS 12
 #define MOST_ROUNDS 48
+#define ROUNDS_WITHOUT_SPEED 3 /* of other lanes, which take the live baseline's answers as what chance does */
 
 static struct td_gate_options given;
 static const char *fail_on;
@@ -71,7 +73,7 @@ static const struct td_arg OPTIONS[] = {
      "the longest wait for an answer, and for a model to load (default 600; --smoke: 300)",
      0, 0},
     {"rounds", 0, TD_ARG_I64, &given.rounds, "N",
-     "rounds of both servers with --baseline-server (default 12 of one repeat, and up to 48 where their times vary)", 1, TD_GATE_MAX_ROUNDS},
+     "rounds of both servers with --baseline-server (default 12 of one repeat, up to 48 where their times vary; 3 without lane speed)", 1, TD_GATE_MAX_ROUNDS},
     TD_REPLAY_API(TD_ARG_STR, &given.api),
     TD_REPLAY_HEADER(TD_ARG_LIST, &given.headers),
     TD_REPLAY_SHOW_HEADER(TD_ARG_LIST, &given.show_headers),
@@ -209,6 +211,34 @@ static int hide_secrets(const struct td_gate_options *o, struct td_error *err)
     return rc ? rc : td_header_args_hide_named(o->baseline_env.item, o->baseline_env.n, err);
 }
 
+bool td_gate_judges(const struct td_gate_options *o, const char *lane)
+{
+    const size_t n = strlen(lane);
+    const char *p = o->lanes, *end;
+
+    for (; p && *p; p = *end ? end + 1 : end) {
+        end = strchrnul(p, ',');
+        if ((size_t)(end - p) == n && !strncmp(p, lane, n))
+            return true;
+    }
+    return !o->lanes;
+}
+
+/* How many rounds there are, and of how many repeats. */
+static void choose_rounds(void)
+{
+    if (!given.baseline_server)
+        given.rounds = 1;
+    else if (given.rounds == 0 && !td_gate_judges(&given, "speed"))
+        given.rounds = ROUNDS_WITHOUT_SPEED;
+    given.most_rounds = given.rounds;
+    if (given.rounds == 0) {
+        given.rounds = ROUNDS;
+        given.most_rounds = MOST_ROUNDS;
+        given.repeat = given.repeat ? given.repeat : "1";
+    }
+}
+
 int td_gate_options_read(struct td_gate_options *o, int argc, char **argv)
 {
     struct td_error err = {0, ""};
@@ -228,14 +258,7 @@ int td_gate_options_read(struct td_gate_options *o, int argc, char **argv)
         rc = check_usage(&given);
     if (rc)
         return rc;
-    if (!given.baseline_server)
-        given.rounds = 1;
-    given.most_rounds = given.rounds;
-    if (given.rounds == 0) {
-        given.rounds = ROUNDS;
-        given.most_rounds = MOST_ROUNDS;
-        given.repeat = given.repeat ? given.repeat : "1";
-    }
+    choose_rounds();
     given.out.colour = td_log_colour(1);
     given.out.quiet = td_log_quiet();
     *o = given;

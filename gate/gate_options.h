@@ -41,6 +41,8 @@ struct td_gate_options {
 
 /* Read the command line. Returns -1: go on; else the exit code, with help or the error printed. */
 int td_gate_options_read(struct td_gate_options *o, int argc, char **argv);
+/* Does this run judge the lane, as "speed"? So it does unless --lanes names others only. */
+bool td_gate_judges(const struct td_gate_options *o, const char *lane);
 /* The usage error that td_gate_options_read() printed; "" when there was none. */
 const char *td_gate_options_error(void);
 
