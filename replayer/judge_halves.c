@@ -20,10 +20,10 @@ static bool recorded_in_halves(const struct td_op_item *it)
            (td_gpu_symbol_is_operator(symbol) && !strcmp(layout, "exllama"));
 }
 
-/* A block that is too small. A provider that tells of steps knows its kernel; a library tells of blocks alone. */
+/* A block or a step that is too small. Steps are told by providers alone, which know their kernels. */
 static bool is_refused(struct td_half_sums h)
 {
-    return h.block > 0 && h.block < TD_HALVES_LEAST && !h.step;
+    return h.block > 0 && (h.block < TD_HALVES_LEAST || (h.step && h.step < TD_HALVES_LEAST_STEP));
 }
 
 /* The sums that a run declares and that are taken; 0: there are none. */
@@ -36,7 +36,7 @@ int td_halves_refused(const struct td_run_result *run)
 {
     const struct td_half_sums h = td_half_sums_unpack(run->half_sums);
 
-    return is_refused(h) ? h.block : 0;
+    return is_refused(h) ? td_half_sums_least(h) : 0;
 }
 
 /* The sums that have to be explained: of the candidate beside the baseline, or of the baseline beside what was

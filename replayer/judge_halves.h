@@ -8,6 +8,7 @@
 
 #include "replayer/op_item.h"
 
+#define TD_HALVES_LEAST_STEP 8 /* exllama's of 8 bits */
 #define TD_HALVES_LEAST 32 /* products of a block: what smaller blocks lose would excuse kernels that are wrong */
 
 /* The block that a run declares and that is not taken, since it is too small; 0: there is none. Such a run is judged

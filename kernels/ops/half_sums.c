@@ -122,9 +122,9 @@ int td_half_sums_loss(const struct td_op_call *op, struct td_half_sums how, doub
 
     if (op->out.dtype != TD_DT_F16 || !td_op_in(op, "a") || k <= 0)
         return td_fail(err, TD_EUNSUPPORTED, "%s: no sums of halves", op->kind);
-    if (how.block > 0 && (how.step || how.eights)) /* a block has whole parts */
-        a.how.block -= how.block % (int)part_of(how);
-    if (a.how.block <= 0 || n < 0)
+    if (how.block > 0 && (how.block >= k || how.block == TD_HALF_SUMS_ALL)) /* one block, of whole parts */
+        a.how.block = (int)(td_k_blocks_count(&(struct td_k_blocks){part_of(how), NULL}, k) * part_of(how));
+    if (how.block <= 0 || a.how.block % part_of(how) || (how.eights && how.step) || n < 0 || k > INT32_MAX / 2)
         return td_fail(err, TD_EINVAL, "%s: sums of halves of blocks of %d, in steps of %d", op->kind, how.block, how.step);
     a.exact = calloc((size_t)n + 1, sizeof *a.exact);
     if (part_of(a.how) < a.how.block)
