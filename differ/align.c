@@ -281,6 +281,25 @@ int td_align_exchanges(const struct td_side *sides, size_t n_sides, struct td_gr
     return TD_OK;
 }
 
+int td_groups_of_first_rounds(const struct td_groups *g, struct td_groups *out, struct td_error *err)
+{
+    static const enum td_role LIVE[] = {TD_LIVE, TD_NEW};
+
+    *out = (struct td_groups){calloc(g->n + 1, sizeof *out->group), g->n, NULL, g->candidate_reached};
+    if (!out->group)
+        return td_fail(err, TD_ENOMEM, "no memory for %zu prompts", g->n);
+    for (size_t i = 0; i < g->n; i++) {
+        out->group[i] = g->group[i];
+        for (size_t r = 0; r < sizeof LIVE / sizeof *LIVE; r++) {
+            size_t *n = &out->group[i].n[LIVE[r]];
+
+            while (*n && g->group[i].by_role[LIVE[r]][*n - 1].round >= TD_ANSWER_ROUNDS)
+                --*n;
+        }
+    }
+    return TD_OK;
+}
+
 void td_groups_release(struct td_groups *g)
 {
     free(g->group);

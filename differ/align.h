@@ -77,6 +77,11 @@ struct td_groups {
  * TD_OK, TD_ENOMEM; TD_ELIMIT: comparing them takes more than TD_ALIGN_WORK pairs of tokens. */
 int td_align_exchanges(const struct td_side *sides, size_t n, struct td_groups *out,
                        struct td_error *err);
+/* How many rounds of live servers the lanes of answers see. The rounds beyond serve timings: gate adds some where times vary, and
+ * an answer's text must not depend on that. */
+#define TD_ANSWER_ROUNDS 3
+/* The same groups with the answers of those rounds. Borrows the lists of g. TD_OK or TD_ENOMEM. */
+int td_groups_of_first_rounds(const struct td_groups *g, struct td_groups *out, struct td_error *err);
 void td_groups_release(struct td_groups *g);
 
 /* The baseline's exchange that x is compared with: of the same repeat and phase, else of the same

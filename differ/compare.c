@@ -168,9 +168,11 @@ int td_compare(struct td_comparison *c, struct td_error *err)
     if (!rc)
         rc = td_align_exchanges(c->side, c->n_sides, &c->groups, err);
     if (!rc)
+        rc = td_groups_of_first_rounds(&c->groups, &c->compared, err);
+    if (!rc)
         rc = check_prompts(c, err);
     if (!rc)
-        rc = td_tops_fetch(c->side, c->n_sides, &c->groups, err);
+        rc = td_tops_fetch(c->side, c->n_sides, &c->compared, err);
     for (i = 0; i < c->n_sides; i++)
         c->bad_frames += c->side[i].bad_frames;
     if (!rc)
@@ -197,6 +199,7 @@ void td_comparison_release(struct td_comparison *c)
     td_judged_ops_release(&c->ops);
     td_judged_ops_release(&c->base_ops);
     td_groups_release(&c->groups);
+    td_groups_release(&c->compared);
     td_absences_release(&c->absent);
     td_lanes_release(c->lane);
     for (i = 0; i < c->n_sides; i++)

@@ -29,6 +29,7 @@ struct td_comparison {
     struct td_side *side; size_t n_sides;   /* [0] the baseline, [1] the first candidate */
     /* read from the fixtures */
     struct td_groups groups;                /* answers to each prompt, side by side */
+    struct td_groups compared;              /* of these, what the lanes of answers see: no rounds that serve timings alone */
     struct td_judged_ops base_ops, ops;         /* of the baseline; of the candidates, joined with
                                                them */
     struct td_baseline_pack pack;

@@ -321,7 +321,7 @@ void td_collapse_judge(const struct td_collapses *c, struct td_lane *lane)
 
 static int measure_collapses(struct td_comparison *c, void *measured, struct td_error *err)
 {
-    return td_collapse_measure(&c->groups, &c->policy, measured, err);
+    return td_collapse_measure(&c->compared, &c->policy, measured, err);
 }
 
 static void release_collapses(void *measured)

@@ -341,7 +341,7 @@ static void judge_tokens(const struct td_comparison *c, struct td_lane *lane)
 
     td_tokens_judge(lane->measured, &c->policy, &view, lane);
     if (!c->lane[TD_LANE_COLLAPSE].asked)
-        judge_nan(&c->groups, lane);
+        judge_nan(&c->compared, lane);
     /* Behind a fork the texts cannot be compared, but the recorded answer was scored to its end.
      * This is information: it never turns forks into a pass (docs/verdicts.md). */
     if (lane->verdict == TD_INCONCLUSIVE && t->n_forks && scores->n) {
@@ -353,12 +353,12 @@ static void judge_tokens(const struct td_comparison *c, struct td_lane *lane)
 static int measure_tokens(struct td_comparison *c, void *measured, struct td_error *err)
 {
     struct td_tokens_found *found = measured;
-    int rc = td_tokens_measure(&c->groups, &c->policy, &found->tokens, err);
+    int rc = td_tokens_measure(&c->compared, &c->policy, &found->tokens, err);
 
     if (!rc)
-        td_damage_measure(&c->groups, &c->policy, &found->tokens, &found->damage);
+        td_damage_measure(&c->compared, &c->policy, &found->tokens, &found->damage);
     if (!rc)
-        rc = td_same_tokens_measure(&c->groups, &c->policy, &found->same, err);
+        rc = td_same_tokens_measure(&c->compared, &c->policy, &found->same, err);
     return rc;
 }
 

@@ -177,8 +177,8 @@ static void write_prompts(const struct td_comparison *c, struct td_jw *w)
     size_t i, j, fork = 0;
 
     td_jw_arr(w, "by_prompt");
-    for (i = 0; i < c->groups.n; i++) {
-        const struct td_prompt_group *g = &c->groups.group[i];
+    for (i = 0; i < c->compared.n; i++) {
+        const struct td_prompt_group *g = &c->compared.group[i];
         size_t compared = 0, unlike = 0;
         const size_t first = fork;
 
@@ -258,14 +258,14 @@ void td_tokens_write_answers(const struct td_comparison *c, struct td_jw *w)
         td_jw_null(w, "answers");
         return;
     }
-    for (i = 0; i < c->groups.n; i++)
-        for (j = 0; j < c->groups.group[i].n[TD_NEW]; j++) {
-            const struct td_exchange *x = c->groups.group[i].by_role[TD_NEW][j].x;
+    for (i = 0; i < c->compared.n; i++)
+        for (j = 0; j < c->compared.group[i].n[TD_NEW]; j++) {
+            const struct td_exchange *x = c->compared.group[i].by_role[TD_NEW][j].x;
             const struct td_fork *f =
                 fork < t->n_forks && t->forks[fork].bad == x ? &t->forks[fork++] : NULL;
             const double n = larger(x->n_tokens, f ? f->good->n_tokens : 1);
 
-            if (!is_compared(&c->groups.group[i], x))
+            if (!is_compared(&c->compared.group[i], x))
                 continue;
             tokens += n;
             equal += f ? n * equal_share(f) : n;

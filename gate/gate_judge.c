@@ -15,13 +15,14 @@
 #include "common/invocation.h"
 #include "common/log.h"
 #include "common/pack_manifest.h"
+#include "gate/accept_file.h"
 #include "gate/next_options.h"
 #include "gate/run.h"
 
 #define REPORT_NAME "differ.json"
 #define TIME "120s" /* for the ops of a fixture; a plan that is given is done whatever it takes */
-#define SCORED_ROUNDS 3
-#define LONGEST_TO_DOUBLE_NS (INT64_C(300) * 1000000000) /* rounds that took longer are not doubled without being asked for */
+#define ANSWER_ROUNDS 3
+#define LONGEST_TO_DOUBLE_S 300 /* rounds that took longer are not doubled without being asked for */
 #define MANIFEST_MAX ((size_t)64 << 20)
 
 static int exit_code_of(const struct td_error *err)
@@ -107,10 +108,10 @@ static void add_wait(struct td_command *c, int64_t wait, char *text, size_t n)
         td_command_add(c, text);
 }
 
-/* Replay the requests on `server` (NULL: none) and, when with_ops, the ops on the build; with_scores: scores, too, where a lane reads
- * them. */
+/* Replay the requests on `server` (NULL: none) and, when with_ops, the ops on the build. is_timed_alone: no lane reads the answers, so
+ * one repeat is enough, without scores. */
 static int replay(const struct td_gate_options *o, const char *fixture, const char *server,
-                  bool with_ops, bool with_scores, const char *output, const char *what, struct td_error *err)
+                  bool with_ops, bool is_timed_alone, const char *output, const char *what, struct td_error *err)
 {
     struct td_command c;
     char wait[32], max_body[32];
@@ -126,13 +127,13 @@ static int replay(const struct td_gate_options *o, const char *fixture, const ch
         td_command_opt(&c, "--served-as", o->served_as);
         td_command_opt(&c, "--api", o->api);
         td_command_opt(&c, "--timing", o->timing);
-        td_command_opt(&c, "--repeat", o->repeat);
+        td_command_opt(&c, "--repeat", o->repeat ? o->repeat : is_timed_alone ? "1" : NULL);
         td_command_opt(&c, "--timeout", o->timeout);
         add_wait(&c, o->wait, wait, sizeof wait);
         add_headers(&c, o);
         add_list(&c, "--allow-path", &o->allow_paths);
         add_max_body(&c, o, max_body);
-        if (!with_scores || (!td_gate_judges(o, "scores") && !td_gate_judges(o, "tokens")))
+        if (is_timed_alone || (!td_gate_judges(o, "scores") && !td_gate_judges(o, "tokens")))
             td_command_opt(&c, "--scores", "off"); /* no other lane reads them */
     }
     if (with_ops) {
@@ -182,22 +183,30 @@ static bool candidate_begins(int round)
     return getrandom(&drawn, 1, GRND_NONBLOCK) == 1 ? drawn & 1 : round & 1;
 }
 
-/* One round: of the candidate, and with a baseline server of both. Ops are replayed in the first, scores asked for in the first few:
- * these vary little. */
+/* Does a round serve the lane speed alone? The others read the first ones (TD_ANSWER_ROUNDS in differ/align.h). */
+static bool is_timed_alone(const struct td_gate_options *o, int round)
+{
+    return round >= ANSWER_ROUNDS ||
+           (o->baseline_server && td_gate_judges(o, "speed") && !td_gate_judges(o, "tokens") && !td_gate_judges(o, "collapse") &&
+            !td_gate_judges(o, "scores"));
+}
+
+/* One round: of the candidate, and with a baseline server of both. Ops are replayed in the first: the baseline begins it, for
+ * they take long, and would lie between the two. */
 static int replay_round(const struct td_gate_options *o, const struct td_gate_item *it, struct rounds *r, int round, struct td_error *err)
 {
-    const bool ops = (o->build || o->provider) && round == 0, scores = round < SCORED_ROUNDS;
-    const bool first = o->baseline_server && candidate_begins(round);
+    const bool ops = (o->build || o->provider) && round == 0, alone = is_timed_alone(o, round);
+    const bool first = o->baseline_server && !ops && candidate_begins(round);
     int rc = path_in(it, r->candidate[round], "candidate", round, err);
 
     if (!rc)
         rc = path_in(it, r->live[round], "baseline", round, err);
     if (!rc && first)
-        rc = replay(o, it->fixture, o->server, ops, scores, r->candidate[round], "replay", err);
+        rc = replay(o, it->fixture, o->server, ops, alone, r->candidate[round], "replay", err);
     if (!rc && o->baseline_server)
-        rc = replay(o, it->fixture, o->baseline_server, false, scores, r->live[round], "replay on the baseline server", err);
+        rc = replay(o, it->fixture, o->baseline_server, false, alone, r->live[round], "replay on the baseline server", err);
     if (!rc && !first)
-        rc = replay(o, it->fixture, o->server, ops, scores, r->candidate[round], "replay", err);
+        rc = replay(o, it->fixture, o->server, ops, alone, r->candidate[round], "replay", err);
     return rc;
 }
 
@@ -272,33 +281,64 @@ static cJSON *compare(const struct td_gate_options *o, const struct td_gate_item
     return report;
 }
 
-/* Is it the speed of the servers that is not certain, so that more rounds would tell? */
+static bool speed_wants_more(const cJSON *report)
+{
+    return td_json_get_i64(td_json_get(report, "speed"), "rounds_needed", 0) > 0;
+}
+
+/* Is there a file of findings that were accepted? */
+static bool has_acceptances(const struct td_gate_options *o)
+{
+    char path[TD_PATH_MAX];
+
+    return !td_accept_path(o->policy, path, sizeof path, NULL) && td_fs_exists(path);
+}
+
+/* Is it the speed of the servers alone that is not certain, so that more rounds would tell? What has regressed may have been accepted,
+ * which is not known yet: then the answer matters. */
 static bool wants_more_rounds(const struct td_gate_options *o, const cJSON *report)
 {
-    const cJSON *lane = td_json_get(td_json_get(report, "lanes"), "speed");
+    const cJSON *lane;
+    bool speed = false;
 
-    return td_json_get_i64(td_json_get(report, "speed"), "rounds_needed", 0) > 0 &&
-           !strcmp(td_json_get_str(lane, "verdict", ""), "inconclusive") &&
-           (o->fail_on == TD_FAIL_ON_SLOWER || !strcmp(td_report_verdict(report), "inconclusive"));
+    cJSON_ArrayForEach(lane, td_json_get(report, "lanes")) {
+        const char *verdict = td_json_get_str(lane, "verdict", "");
+        const bool is_speed = !strcmp(lane->string, "speed");
+
+        if (is_speed)
+            speed = !strcmp(verdict, "inconclusive");
+        else if (!strcmp(verdict, "inconclusive") || !strcmp(verdict, "broken") || (!strcmp(verdict, "regressed") && !has_acceptances(o)))
+            return o->fail_on == TD_FAIL_ON_SLOWER && speed_wants_more(report);
+    }
+    return speed && speed_wants_more(report);
 }
 
 /* Replay the rounds and compare; where the servers' times vary too much, as many rounds again, and so on. differ counts on that:
  * TD_SPEED_LOOKS in differ/speed.h. */
 static cJSON *judge_rounds(const struct td_gate_options *o, const struct td_gate_item *it, struct rounds *r, struct td_error *err)
 {
-    const int64_t began_ns = td_clock_mono_ns();
-    int64_t until = o->rounds;
+    int64_t until = o->rounds, began_ns = 0;
     int round = 0;
 
     for (;;) {
+        double took_s;
         cJSON *report;
 
-        for (; round < until; round++)
+        for (; round < until; round++) {
+            if (round == 1) /* the first has the ops */
+                began_ns = td_clock_mono_ns();
             if (replay_round(o, it, r, round, err))
                 return NULL;
+        }
+        took_s = (double)(td_clock_mono_ns() - began_ns) * 1e-9;
         report = compare(o, it, r, until, err);
-        if (!report || 2 * until > o->most_rounds || !wants_more_rounds(o, report) || td_clock_mono_ns() - began_ns > LONGEST_TO_DOUBLE_NS)
+        if (!report || 2 * until > o->most_rounds || !wants_more_rounds(o, report))
             return report;
+        if (took_s > LONGEST_TO_DOUBLE_S) {
+            td_log_note("the servers' times vary too much for a verdict after %lld rounds, which took %.0f s: --rounds %lld takes more",
+                        (long long)until, took_s, (long long)(2 * until));
+            return report;
+        }
         cJSON_Delete(report);
         td_log_note("the servers' times vary too much for a verdict after %lld rounds: %lld more follow", (long long)until, (long long)until);
         until *= 2;

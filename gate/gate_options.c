@@ -11,10 +11,10 @@
 #include "common/replay_args.h"
 #include "format/header_args.h"
 
-/* Of two servers, unless --rounds says it. Intervals have ends from 11 rounds on where ops are timed as well; one more may be
- * disturbed (docs/verdicts.md). */
-#define ROUNDS 12
-#define MOST_ROUNDS 48
+/* Of two servers, unless --rounds says it. Where ops are timed as well, intervals have ends from 11 rounds on, those of four
+ * categories from 13; one more may be disturbed (docs/verdicts.md). It is doubled twice: TD_SPEED_LOOKS in differ/speed.h. */
+#define ROUNDS 14
+#define MOST_ROUNDS 56
 #define ROUNDS_WITHOUT_SPEED 3 /* of other lanes, which take the live baseline's answers as what chance does */
 
 static struct td_gate_options given;
@@ -73,7 +73,7 @@ static const struct td_arg OPTIONS[] = {
      "the longest wait for an answer, and for a model to load (default 600; --smoke: 300)",
      0, 0},
     {"rounds", 0, TD_ARG_I64, &given.rounds, "N",
-     "rounds of both servers with --baseline-server (default 12 of one repeat, up to 48 where their times vary; 3 without lane speed)", 1, TD_GATE_MAX_ROUNDS},
+     "rounds of both servers with --baseline-server (default 14, up to 56 where their times vary; without lane speed 3)", 1, TD_GATE_MAX_ROUNDS},
     TD_REPLAY_API(TD_ARG_STR, &given.api),
     TD_REPLAY_HEADER(TD_ARG_LIST, &given.headers),
     TD_REPLAY_SHOW_HEADER(TD_ARG_LIST, &given.show_headers),
@@ -224,7 +224,7 @@ bool td_gate_judges(const struct td_gate_options *o, const char *lane)
     return !o->lanes;
 }
 
-/* How many rounds there are, and of how many repeats. */
+/* How many rounds there are. */
 static void choose_rounds(void)
 {
     if (!given.baseline_server)
@@ -235,7 +235,6 @@ static void choose_rounds(void)
     if (given.rounds == 0) {
         given.rounds = ROUNDS;
         given.most_rounds = MOST_ROUNDS;
-        given.repeat = given.repeat ? given.repeat : "1";
     }
 }
 

@@ -9,7 +9,7 @@
 
 #include "common/args.h"
 
-#define TD_RUN_MAX_ARGS 400
+#define TD_RUN_MAX_ARGS 600
 
 /* The command line of a program that lies beside ours. Arguments are borrowed. */
 struct td_command {

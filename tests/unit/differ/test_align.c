@@ -90,6 +90,32 @@ static void test_answers_of_a_prompt_come_together_in_the_order_asked(void **sta
     td_groups_release(&g);
 }
 
+/* Rounds that serve timings alone are not among what the lanes of answers see. */
+static void test_lanes_of_answers_see_the_first_rounds(void **state)
+{
+    enum { ROUNDS = TD_ANSWER_ROUNDS + 2 };
+    struct td_exchange xs[2 * ROUNDS + 1];
+    struct td_side sides[2 * ROUNDS + 1];
+    struct td_groups all, some;
+    struct td_error err = {0, ""};
+
+    (void)state;
+    for (int i = 0; i < 2 * ROUNDS + 1; i++) {
+        xs[i] = (struct td_exchange){.prompt_id = (char *)(uintptr_t)"a", .stream = 1};
+        sides[i] = (struct td_side){.role = i == 0 ? TD_BASE : i % 2 ? TD_NEW : TD_LIVE, .round = i ? (i - 1) / 2 : 0, .xs = &xs[i], .n_xs = 1};
+    }
+    assert_int_equal(td_align_exchanges(sides, 2 * ROUNDS + 1, &all, &err), TD_OK);
+    assert_int_equal(td_groups_of_first_rounds(&all, &some, &err), TD_OK);
+    assert_int_equal(all.group[0].n[TD_NEW], ROUNDS);
+    assert_int_equal(some.group[0].n[TD_NEW], TD_ANSWER_ROUNDS);
+    assert_int_equal(some.group[0].n[TD_LIVE], TD_ANSWER_ROUNDS);
+    assert_int_equal(some.group[0].n[TD_BASE], 1);
+    for (size_t i = 0; i < TD_ANSWER_ROUNDS; i++)
+        assert_int_equal(some.group[0].by_role[TD_NEW][i].round, i);
+    td_groups_release(&some);
+    td_groups_release(&all);
+}
+
 static void test_counterpart_prefers_repeat_and_phase(void **state)
 {
     struct td_exchange base[] = {answer(1, "p", 0, TD_PHASE_TIMED), answer(2, "p", 1, TD_PHASE_TIMED), answer(3, "p", 1, TD_PHASE_TAPPED)};
@@ -140,6 +166,7 @@ int main(void)
         cmocka_unit_test(test_other_model_or_sampling_is_refused_and_both_are_shown),
         cmocka_unit_test(test_what_one_side_does_not_say_is_not_compared),
         cmocka_unit_test(test_answers_of_a_prompt_come_together_in_the_order_asked),
+        cmocka_unit_test(test_lanes_of_answers_see_the_first_rounds),
         cmocka_unit_test(test_counterpart_prefers_repeat_and_phase),
         cmocka_unit_test(test_too_many_answers_to_a_prompt_are_refused),
     };
