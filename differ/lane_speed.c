@@ -101,7 +101,9 @@ static size_t rounds_needed(const struct td_speed *s, const struct td_policy *po
         if (r->total && !td_speed_metric_is_op(r->metric))
             most = larger(most, samples_needed(r, policy));
     }
-    return most > used ? most + (size_t)s->left_out : 0;
+    if (most && most <= used) /* some rounds have no pair of that metric */
+        return 2 * rounds;
+    return most ? most + (size_t)s->left_out : 0;
 }
 
 int td_speed_compare(const struct td_judged_ops *candidate, const struct td_groups *g, const cJSON *base, const cJSON *now,
@@ -245,9 +247,8 @@ static void note_others(const struct td_speed *s, struct td_lane *lane)
 {
     if (s->left_out && !s->server_judged)
         td_lane_note(lane, TD_INCONCLUSIVE,
-                     "the servers' speed is not judged: %s; rounds so disturbed: %d of %d, and %d others are needed: stop those programs, "
-                     "or give more --rounds",
-                     s->disturbed, s->left_out, s->rounds, TD_SPEED_ROUNDS_LEAST);
+                     "the servers' speed is not judged: %s; rounds so disturbed: %d of %d: stop those programs, or give more --rounds",
+                     s->disturbed, s->left_out, s->rounds);
     else if (s->left_out)
         td_lane_note(lane, TD_NOT_JUDGED, "%d of %d rounds of both servers %s left out: %s", s->left_out, s->rounds, td_is(s->left_out), s->disturbed);
     if (*s->others_unknown && s->server_judged)
@@ -276,6 +277,8 @@ void td_speed_judge(const struct td_speed *s, const struct td_policy *policy, st
         td_lane_no_evidence(lane, "%s", s->client_limited);
     else if (s->by_starts)
         judge_starts(s, policy, lane);
+    else if (s->server_judged && !s->server_pairs)
+        td_lane_note(lane, TD_INCONCLUSIVE, "no answer was timed on both servers");
     else if (s->server_judged)
         judge_rows(s, policy, false, lane);
     else if (s->left_out)

@@ -43,6 +43,15 @@ static void write_blocks(struct td_jw *w, const struct td_speed *s)
     td_jw_end(w);
 }
 
+static double least_alpha(const struct td_speed *s)
+{
+    double least = 1;
+
+    for (size_t i = 0; i < s->n; i++)
+        least = fmin(least, s->row[i].alpha);
+    return least;
+}
+
 void td_speed_write_json(const struct td_comparison *c, struct td_jw *w)
 {
     const struct td_speed *s = c->lane[TD_LANE_SPEED].measured;
@@ -55,6 +64,11 @@ void td_speed_write_json(const struct td_comparison *c, struct td_jw *w)
     td_jw_cstr(w, "other_host", *s->other_host ? s->other_host : NULL);
     write_blocks(w, s);
     td_jw_i64(w, "rounds_needed", (int64_t)s->rounds_needed);
+    td_jw_obj(w, "spread");
+    for (i = 0; i < TD_OP_HOT; i++)
+        td_jw_num(w, td_speed_metric_name((enum td_speed_metric)i), c->policy.start_spread);
+    td_jw_end(w);
+    td_jw_num(w, "alpha_row", least_alpha(s));
     td_jw_arr(w, "rows");
     for (i = 0; i < s->n; i++) {
         const struct td_speed_row *r = &s->row[i];

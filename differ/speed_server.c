@@ -99,20 +99,21 @@ static int collect_round(const struct td_groups *g, int round, bool in_turn, str
     return rc;
 }
 
-/* Make one sample of the pairs of a row in one round. What slows a machine for seconds slows all pairs of a round, so these are not
- * independent; rounds are, as to which side it slows, for their order was drawn. */
+/* Make one sample of the pairs of a row in one round: the medians of both sides, and Hodges-Lehmann's estimate of their ratio, which
+ * also moves where some prompts alone are slower. What slows a machine for seconds slows all pairs of a round, so these are not
+ * independent; rounds are, as to which side it slows, for their order was drawn. A row without pairs is made, too: it lacks samples. */
 static int add_sample(struct td_speed *s, const struct td_speed_row *of)
 {
-    const bool rate = of->metric == TD_THROUGHPUT;
-    struct td_speed_row *row;
-    double base, ratio;
+    struct td_speed_row *row = td_speed_row(s, of->metric, of->label, of->total);
+    const struct td_ratios *p = &of->pairs;
+    int rc;
 
-    if (!of->pairs.n)
-        return TD_OK;
-    base = td_stat_median(of->pairs.base, of->pairs.n);
-    ratio = exp(td_stat_median(of->pairs.log_ratio, of->pairs.n));
-    row = td_speed_row(s, of->metric, of->label, of->total);
-    return row ? td_ratios_add(&row->pairs, base, rate ? base / ratio : base * ratio, rate) : TD_ENOMEM;
+    if (!row || !p->n)
+        return row ? TD_OK : TD_ENOMEM;
+    rc = td_ratios_add(&row->pairs, td_stat_median(p->base, p->n), td_stat_median(p->now, p->n), false);
+    if (!rc)
+        row->pairs.log_ratio[row->pairs.n - 1] = td_stat_hodges_lehmann(p->log_ratio, p->n, 0.5).est;
+    return rc;
 }
 
 static int add_round(const struct td_groups *g, struct td_speed *s, int round)

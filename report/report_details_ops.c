@@ -297,7 +297,7 @@ static void add_op_speed(struct td_buf *out, const cJSON *rows)
 
     td_table_init(&t, "llrrrrl", 2);
     add_header(&t, (const char *const[]){"", "", "median", "paired", "", "", "", NULL});
-    add_header(&t, (const char *const[]){"cache", "ops", "old", "change", "interval", "pairs", "", NULL});
+    add_header(&t, (const char *const[]){"cache", "ops", "old", "change", "interval", "samples", "", NULL});
     for (total = 1; total >= 0; total--) /* totals first */
         cJSON_ArrayForEach(row, rows)
             if (is_of_ops(row) && td_json_get_bool(row, "total", false) == (total == 1)) {
@@ -319,7 +319,7 @@ static void add_server_speed(struct td_buf *out, const cJSON *rows)
 
     td_table_init(&t, "llrrrrrl", 2);
     add_header(&t, (const char *const[]){"", "", "median", "median", "paired", "", "", "", NULL});
-    add_header(&t, (const char *const[]){"metric", "prompts", "old", "new", "change", "interval", "pairs",
+    add_header(&t, (const char *const[]){"metric", "prompts", "old", "new", "change", "interval", "samples",
                                          "", NULL});
     for (total = 1; total >= 0; total--)
         cJSON_ArrayForEach(row, rows)

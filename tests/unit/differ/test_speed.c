@@ -405,8 +405,11 @@ static void test_a_total_alone_is_slower(void **state)
 #define PROMPTS 10
 #define REPEATS 1
 #define TOKENS 40
-#define ROUNDS 12 /* as many as gate begins with */
-#define MAX_ROUNDS 48
+#define ROUNDS 14 /* as many as gate begins with */
+#define MAX_ROUNDS 56
+
+static int slow_prompts;  /* so many prompts take twice as long on a candidate */
+static bool at_once;      /* all tokens of an answer come in one event */
 
 static struct td_exchange make_answer(int prompt, int repeat, double factor)
 {
@@ -430,6 +433,10 @@ static struct td_exchange make_answer(int prompt, int repeat, double factor)
         t += jitter(1e6) * factor;
     }
     x.t_end_ns = x.events[TOKENS - 1].t_ns;
+    if (at_once) {
+        x.events[0] = (struct td_token_event){x.t_end_ns, TOKENS};
+        x.n_events = 1;
+    }
     return x;
 }
 
@@ -453,7 +460,7 @@ static struct td_side make_round(enum td_role role, int round, double factor)
     s.xs = calloc(s.n_xs, sizeof *s.xs);
     for (p = 0; p < PROMPTS; p++)
         for (r = 0; r < REPEATS; r++) {
-            s.xs[p * REPEATS + r] = make_answer(p, r, start);
+            s.xs[p * REPEATS + r] = make_answer(p, r, start * (role == TD_NEW && p < slow_prompts ? 2 : 1));
             s.xs[p * REPEATS + r].stream = (uint32_t)(p * REPEATS + r);
         }
     return s;
@@ -580,6 +587,32 @@ static void test_a_slower_server_is_caught(void **state)
     assert_true(caught >= 49);
 }
 
+/* A slowdown of some prompts alone is no pass, though most prompts of each round take as long as before. */
+static void test_some_slow_prompts_are_no_pass(void **state)
+{
+    int caught = 0;
+
+    (void)state;
+    slow_prompts = 4;
+    for (int i = 0; i < 20; i++) {
+        seed = 99ULL + (unsigned long long)i * 32452843;
+        caught += judge_servers(ROUNDS, 1, true) == TD_REGRESSED;
+    }
+    slow_prompts = 0;
+    assert_int_equal(caught, 20);
+}
+
+/* Nothing is known of a time between tokens that come all at once. */
+static void test_a_metric_without_figures_is_no_pass(void **state)
+{
+    (void)state;
+    seed = 5551;
+    at_once = true;
+    assert_int_equal(judge_servers(ROUNDS, 1, true), TD_INCONCLUSIVE);
+    at_once = false;
+    assert_non_null(strstr(said, "itl: 0 rounds cannot exclude"));
+}
+
 static void test_against_a_recording_it_is_information(void **state)
 {
     (void)state;
@@ -619,10 +652,10 @@ static void test_rounds_that_other_programs_disturbed(void **state)
         {12, {{0.8, 0.75, 0.8}, {0.75, 0.8, 0.8}, 0.02}, 1.15, 1, TD_REGRESSED, "slower"},
         /* one side of two rounds or more */
         {3, {{0, 0.2, 0}, {1.4, 1.4, 1.2}, 0.02}, 1.9, 1, TD_INCONCLUSIVE,
-         "in round 1 other programs used 0.00 of 2 cores during the baseline, 1.40 during the candidate; rounds so disturbed: 3 of 3, and 2 others "
-         "are needed: stop those programs, or give more --rounds"},
+         "in round 1 other programs used 0.00 of 2 cores during the baseline, 1.40 during the candidate; rounds so disturbed: 3 of 3: stop those "
+         "programs, or give more --rounds"},
         {3, {{0, 1.4, 1.4}, {0, 0.2, 0.2}, 0.02}, 1, 1, TD_INCONCLUSIVE,
-         "in round 2 other programs used 1.40 of 2 cores during the baseline, 0.20 during the candidate; rounds so disturbed: 2 of 3,"},
+         "in round 2 other programs used 1.40 of 2 cores during the baseline, 0.20 during the candidate; rounds so disturbed: 2 of 3:"},
         /* one alone: it is left out, and the others are judged: slower there, or not */
         {13, {{0, 0, 0}, {0, 0, 1.4}, 0.02}, 1, 2.5, TD_PASS, "1 of 13 rounds of both servers is left out: in round 13 other programs used 0.00 of 2 cores"},
         {13, {{0, 0, 0}, {0, 0, 1.4}, 0.02}, 1.15, 1, TD_REGRESSED, "1 of 13 rounds of both servers is left out"},
@@ -688,6 +721,8 @@ int main(void)
         cmocka_unit_test(test_two_hundred_unchanged_servers_raise_no_alarm),
         cmocka_unit_test(test_a_machine_that_is_slower_for_a_while_raises_no_alarm),
         cmocka_unit_test(test_a_slower_server_is_caught),
+        cmocka_unit_test(test_some_slow_prompts_are_no_pass),
+        cmocka_unit_test(test_a_metric_without_figures_is_no_pass),
         cmocka_unit_test(test_against_a_recording_it_is_information),
         cmocka_unit_test(test_rounds_that_other_programs_disturbed),
         cmocka_unit_test(test_a_slow_round_counts_where_nothing_disturbed_it),
