@@ -281,11 +281,6 @@ static cJSON *compare(const struct td_gate_options *o, const struct td_gate_item
     return report;
 }
 
-static bool speed_wants_more(const cJSON *report)
-{
-    return td_json_get_i64(td_json_get(report, "speed"), "rounds_needed", 0) > 0;
-}
-
 /* Is there a file of findings that were accepted? */
 static bool has_acceptances(const struct td_gate_options *o)
 {
@@ -294,23 +289,31 @@ static bool has_acceptances(const struct td_gate_options *o)
     return !td_accept_path(o->policy, path, sizeof path, NULL) && td_fs_exists(path);
 }
 
-/* Is it the speed of the servers alone that is not certain, so that more rounds would tell? What has regressed may have been accepted,
- * which is not known yet: then the answer matters. */
-static bool wants_more_rounds(const struct td_gate_options *o, const cJSON *report)
+/* Does another lane than speed keep the gate from passing, whatever speed says? What has regressed may have been accepted, which is not
+ * known yet. */
+static bool others_decide(const struct td_gate_options *o, const cJSON *report)
 {
+    const bool accepted = has_acceptances(o);
     const cJSON *lane;
-    bool speed = false;
 
     cJSON_ArrayForEach(lane, td_json_get(report, "lanes")) {
         const char *verdict = td_json_get_str(lane, "verdict", "");
-        const bool is_speed = !strcmp(lane->string, "speed");
 
-        if (is_speed)
-            speed = !strcmp(verdict, "inconclusive");
-        else if (!strcmp(verdict, "inconclusive") || !strcmp(verdict, "broken") || (!strcmp(verdict, "regressed") && !has_acceptances(o)))
-            return o->fail_on == TD_FAIL_ON_SLOWER && speed_wants_more(report);
+        if (strcmp(lane->string, "speed") &&
+            (!strcmp(verdict, "inconclusive") || !strcmp(verdict, "broken") || (!strcmp(verdict, "regressed") && !accepted)))
+            return true;
     }
-    return speed && speed_wants_more(report);
+    return false;
+}
+
+/* Is it the speed of the servers that is not certain, so that more rounds would tell? */
+static bool wants_more_rounds(const struct td_gate_options *o, const cJSON *report)
+{
+    const cJSON *lane = td_json_get(td_json_get(report, "lanes"), "speed");
+
+    return !strcmp(td_json_get_str(lane, "verdict", ""), "inconclusive") &&
+           td_json_get_i64(td_json_get(report, "speed"), "rounds_needed", 0) > 0 &&
+           (o->fail_on == TD_FAIL_ON_SLOWER || !others_decide(o, report));
 }
 
 /* Replay the rounds and compare; where the servers' times vary too much, as many rounds again, and so on. differ counts on that:
