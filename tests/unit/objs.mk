@@ -65,7 +65,7 @@ OBJS_test_identify_vllm := recorder recorder/tap_client
 OBJS_test_identify_gpu := recorder recorder/tap_client replayer
 OBJS_test_identify_moe := recorder recorder/tap_client replayer
 OBJS_test_step_rows := recorder recorder/tap_client
-$(foreach t,along_k judge judge_place judge_row judge_runs run_images judge_slices bias_after cut_sums build_detect child_output op_compare op_digest op_judge op_judge_item op_list op_pace op_window reference_batch beside handover op_load op_plan op_variety ref_cache weight_ref request_plan,$(eval OBJS_test_$(t) := replayer))
+$(foreach t,along_k halves_refused judge judge_place judge_row judge_runs run_images judge_slices bias_after cut_sums build_detect child_output op_compare op_digest op_judge op_judge_item op_list op_pace op_window reference_batch beside handover op_load op_plan op_variety ref_cache weight_ref request_plan,$(eval OBJS_test_$(t) := replayer))
 OBJS_test_server_ids := recorder recorder/tap_client
 $(foreach t,guard child_protocol,$(eval OBJS_test_$(t) := replayer replayer/child))
 
