@@ -135,6 +135,20 @@ static void add_texts(const struct td_comparison *c, struct td_jw *w)
         td_jw_cstr(w, NULL, "texts of answers (redacted)");
 }
 
+/* Answers of rounds that serve timings alone: no lane reads what they say. */
+static void add_timed_answers(const struct td_comparison *c, struct td_jw *w)
+{
+    size_t i, timed = 0;
+    char words[100];
+
+    for (i = 0; i < c->groups.n; i++)
+        timed += c->groups.group[i].n[TD_NEW] - c->compared.group[i].n[TD_NEW];
+    if (!timed || !(c->lane[TD_LANE_TOKENS].asked || c->lane[TD_LANE_COLLAPSE].asked))
+        return;
+    snprintf(words, sizeof words, "%zu answer%s of rounds from the fourth on (timed alone)", timed, td_plural((int64_t)timed));
+    td_jw_cstr(w, NULL, words);
+}
+
 /* A lane that could not judge looked at nothing, though it was asked. Of both kinds of speed one may have been judged. */
 static void add_speed(const struct td_comparison *c, struct td_jw *w)
 {
@@ -175,6 +189,7 @@ void td_advice_write_not_checked(const struct td_comparison *c, struct td_jw *w)
     if (!c->lane[TD_LANE_TOKENS].asked)
         td_jw_cstr(w, NULL, "answers");
     add_texts(c, w);
+    add_timed_answers(c, w);
     if (!c->lane[TD_LANE_OPS].asked)
         td_jw_cstr(w, NULL, "kernels");
     add_speed(c, w);
