@@ -156,7 +156,7 @@ def record(a, kind, c):
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         at = f"127.0.0.1:{s.getsockname()[1]}"
-    rc, _, err = run([f"{BIN}/record", "-s", at, "-o", to, "--suite", "quick", "-c", str(c), "--repeat", "3", "-n", str(TIMED_TOKENS if kind == "speed" else a.tokens), "--gemms", "all",
+    rc, _, err = run([f"{BIN}/record", "-s", at, "-o", to, "--suite", "quick", "-c", str(c), "--repeat", "3", "-n", str(TIMED_TOKENS if kind == "speed" else a.tokens), "--gemms", "all", "--ring-mib", "1024",
                       "--scores", "off" if kind == "speed" else "on", "--run",
                       "--", f"{BIN}/demo-server", "--model", MODEL, "--served-model-name", "demo", "--port", at.split(":")[1]],
                      env={**os.environ, "LD_LIBRARY_PATH": build(a.state, "graded", 0)})
