@@ -47,18 +47,23 @@ static int by_kernel_alone(const void *a, const void *b)
     return c ? c : by_inputs(p, q);
 }
 
-/* The sums of both sides, where both are known and of one size. */
+/* Are these sums of outputs of one size, over the same slices? */
+static bool are_alike(const struct td_slices *a, const struct td_slices *b)
+{
+    return a->rows == b->rows && a->cols == b->cols && a->first_tail == b->first_tail;
+}
+
+/* The sums of both sides, where both are known and alike. */
 static bool has_slices(struct td_judged_op *op, struct td_slice_op *out)
 {
     const struct td_op_error *base = td_op_baseline(op);
 
     if (op->status != TD_OP_OK || !base || !base->slices || !op->candidate.slices ||
-        base->slices->rows != op->candidate.slices->rows ||
-        base->slices->cols != op->candidate.slices->cols)
+        !are_alike(base->slices, op->candidate.slices))
         return false;
     *out = (struct td_slice_op){op, base->slices, op->candidate.slices, NULL,
                                 op->origin ? op->origin->input : op->input, false};
-    if (op->halves.slices && op->halves.slices->rows == base->slices->rows && op->halves.slices->cols == base->slices->cols)
+    if (op->halves.slices && are_alike(op->halves.slices, base->slices))
         out->halves = op->halves.slices;
     return true;
 }

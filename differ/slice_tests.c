@@ -11,14 +11,22 @@
 
 #define LEAST_CLASSES 8 /* of columns, to know how far they lie apart */
 
+static void name_tail(char *out, size_t n, const char *of, int tile)
+{
+    if (tile == 1)
+        snprintf(out, n, "the last %s", of);
+    else
+        snprintf(out, n, "the last tile of %d %ss", tile, of);
+}
+
 void td_slice_words(const struct td_slice *s, char *out, size_t n)
 {
     switch (s->kind) {
     case TD_SLICE_ALL: snprintf(out, n, "all elements"); break;
     case TD_SLICE_COLS: snprintf(out, n, "columns = %d mod %d", s->rest, s->mod); break;
     case TD_SLICE_ROWS: snprintf(out, n, "rows = %d mod %d", s->rest, s->mod); break;
-    case TD_SLICE_COL_TAIL: snprintf(out, n, "the last tile of %d columns", s->mod); break;
-    case TD_SLICE_ROW_TAIL: snprintf(out, n, "the last tile of %d rows", s->mod); break;
+    case TD_SLICE_COL_TAIL: name_tail(out, n, "column", s->mod); break;
+    case TD_SLICE_ROW_TAIL: name_tail(out, n, "row", s->mod); break;
     }
 }
 
@@ -27,13 +35,14 @@ void td_slice_words(const struct td_slice *s, char *out, size_t n)
 /* Of a slice of some outputs: w, the weight (sum(x x), or n); each side's sum(e x), or sum(e). */
 struct cell { double w, old, now, n, xx; };
 
-static int tail_of(int tile)
+/* Which tail is that of this tile? -1: there are no sums of tiles that small. */
+static int tail_of(int first, int tile)
 {
     int t = 0;
 
-    while (TD_SLICES_FIRST_TAIL << t < tile)
+    while (first << t < tile)
         t++;
-    return t;
+    return first << t == tile ? t : -1;
 }
 
 static void add_stored(const struct td_slice_op *op, int at, double n, enum td_slice_measure m,
@@ -78,14 +87,16 @@ static void add_op(const struct td_slice_op *op, const struct td_slice *s, enum 
     case TD_SLICE_COL_TAIL:
     case TD_SLICE_ROW_TAIL: break;
     }
-    t = tail_of(s->mod);
-    td_slices_layout_of(rows, cols, &layout);
+    t = tail_of(op->now->first_tail, s->mod);
+    td_slices_layout_of(rows, cols, op->now->first_tail, &layout);
+    if (t < 0)
+        return;
     if (s->kind == TD_SLICE_COL_TAIL && t < layout.col_tails.n)
         add_stored(op, layout.col_tails.first + t,
-                   (double)rows * (double)(cols - td_slices_tail_start(cols, t)), m, c);
+                   (double)rows * (double)(cols - td_slices_tail_start(cols, s->mod)), m, c);
     if (s->kind == TD_SLICE_ROW_TAIL && t < layout.row_tails.n)
         add_stored(op, layout.row_tails.first + t,
-                   (double)cols * (double)(rows - td_slices_tail_start(rows, t)), m, c);
+                   (double)cols * (double)(rows - td_slices_tail_start(rows, s->mod)), m, c);
 }
 
 double td_slice_estimate(const struct td_slice_op *ops, size_t n, const struct td_slice *slice,
@@ -175,7 +186,7 @@ double td_slice_blocks(const struct td_slice_op *ops, size_t n)
 /* ---- variance over columns ------------------------------------------------------------------- */
 
 /* The 64 classes of columns of a set, one measure. */
-struct classes { struct cell of[TD_SLICES_COLS]; int n; double elements; };
+struct classes { struct cell of[TD_SLICES_COLS]; int n; double elements; int64_t cols; };
 
 static void measure_classes(const struct td_slice_op *ops, size_t n, enum td_slice_measure measure,
                             struct classes *k)
@@ -184,6 +195,7 @@ static void measure_classes(const struct td_slice_op *ops, size_t n, enum td_sli
     int c;
 
     memset(k, 0, sizeof *k);
+    k->cols = n ? ops[0].now->cols : 0;
     for (c = 0; c < TD_SLICES_COLS; c++) {
         const struct td_slice s = {TD_SLICE_COLS, TD_SLICES_COLS, c};
 
@@ -194,24 +206,39 @@ static void measure_classes(const struct td_slice_op *ops, size_t n, enum td_sli
     }
 }
 
-static bool holds_class(const struct td_slice *s, int c)
+/* Where a class of columns stands. A slice of columns has all of a class or none. The last tile has some columns of a class: then it
+ * tells nothing of how far right columns lie apart, and is left out. */
+enum side { INSIDE, OUTSIDE, LEFT_OUT };
+
+static int columns_left_out(const struct classes *k, const struct td_slice *s)
 {
-    return s->kind == TD_SLICE_COLS && c % s->mod == s->rest;
+    const int64_t n = s->kind == TD_SLICE_COL_TAIL ? k->cols - td_slices_tail_start(k->cols, s->mod) : 0;
+
+    return k->n - n >= LEAST_CLASSES ? (int)n : 0;
+}
+
+static enum side side_of(const struct classes *k, const struct td_slice *s, int c)
+{
+    const int64_t from_last = (k->cols - 1 - c) % TD_SLICES_COLS; /* of the class's last column */
+
+    if (s->kind == TD_SLICE_COLS)
+        return c % s->mod == s->rest ? INSIDE : OUTSIDE;
+    return from_last < columns_left_out(k, s) ? LEFT_OUT : OUTSIDE;
 }
 
 /* The squares of the classes on one side of a slice, about their own mean. */
-static double squares_of_classes(const struct classes *k, const struct td_slice *s, enum of_sides of, bool inside)
+static double squares_of_classes(const struct classes *k, const struct td_slice *s, enum of_sides of, enum side side)
 {
     double d = 0, w = 0, sum = 0;
     int c;
 
     for (c = 0; c < TD_SLICES_COLS; c++)
-        if (holds_class(s, c) == inside) {
+        if (side_of(k, s, c) == side) {
             d += join(&k->of[c], of);
             w += k->of[c].w;
         }
     for (c = 0; c < TD_SLICES_COLS; c++)
-        if (holds_class(s, c) == inside && k->of[c].w > 0) {
+        if (side_of(k, s, c) == side && k->of[c].w > 0) {
             const double off = join(&k->of[c], of) - d / w * k->of[c].w;
 
             sum += off * off / k->of[c].w;
@@ -224,12 +251,12 @@ static double squares_of_classes(const struct classes *k, const struct td_slice 
 static double variance_of_columns(const struct classes *k, const struct td_slice *s, enum of_sides of, double w,
                                   double *dof)
 {
-    const double free = k->n - (s->kind == TD_SLICE_COLS ? 2 : 1);
+    const double free = k->n - columns_left_out(k, s) - (s->kind == TD_SLICE_COLS ? 2 : 1);
 
     if (k->n < LEAST_CLASSES)
         return 0;
     *dof = fmin(*dof, free);
-    return (squares_of_classes(k, s, of, true) + squares_of_classes(k, s, of, false)) / free / w;
+    return (squares_of_classes(k, s, of, INSIDE) + squares_of_classes(k, s, of, OUTSIDE)) / free / w;
 }
 
 /* ---- ops that stand far out ------------------------------------------------------------------ */
@@ -299,17 +326,17 @@ static bool test_slice(const struct td_slice_op *ops, size_t n, const struct cla
     return true;
 }
 
-/* Tiles of two sizes may leave the same rest; then the first says it. */
-static bool is_new_tail(int64_t all, int t)
+/* Tiles of two sizes may leave the same rest; then the smaller says it. */
+static bool is_new_tail(int64_t all, int tile)
 {
-    return t == 0 || td_slices_tail_start(all, t) != td_slices_tail_start(all, t - 1);
+    return tile == TD_SLICES_FIRST_TAIL || td_slices_tail_start(all, tile) != td_slices_tail_start(all, tile / 2);
 }
 
 /* All slices of outputs up to this size. Returns how many. */
 static size_t list_slices(int64_t rows, int64_t cols, struct td_slice *out)
 {
     size_t n = 0;
-    int mod, rest, t;
+    int mod, rest, tile;
 
     out[n++] = (struct td_slice){TD_SLICE_ALL, 1, 0};
     for (mod = 2; mod <= TD_SLICES_COLS; mod *= 2)
@@ -318,12 +345,11 @@ static size_t list_slices(int64_t rows, int64_t cols, struct td_slice *out)
     for (mod = 2; mod <= TD_SLICES_ROWS; mod *= 2)
         for (rest = 0; rest < mod && mod <= rows; rest++)
             out[n++] = (struct td_slice){TD_SLICE_ROWS, mod, rest};
-    for (t = 0; t < TD_SLICES_TAILS; t++)
-        if (TD_SLICES_FIRST_TAIL << t < cols && is_new_tail(cols, t))
-            out[n++] = (struct td_slice){TD_SLICE_COL_TAIL, TD_SLICES_FIRST_TAIL << t, 0};
-    for (t = 0; t < TD_SLICES_TAILS; t++)
-        if (TD_SLICES_FIRST_TAIL << t < rows)
-            out[n++] = (struct td_slice){TD_SLICE_ROW_TAIL, TD_SLICES_FIRST_TAIL << t, 0};
+    for (tile = TD_SLICES_FIRST_TAIL; tile <= TD_SLICES_LAST_TAIL && tile < cols; tile *= 2)
+        if (is_new_tail(cols, tile))
+            out[n++] = (struct td_slice){TD_SLICE_COL_TAIL, tile, 0};
+    for (tile = TD_SLICES_FIRST_TAIL; tile <= TD_SLICES_LAST_TAIL && tile < rows; tile *= 2)
+        out[n++] = (struct td_slice){TD_SLICE_ROW_TAIL, tile, 0};
     return n;
 }
 

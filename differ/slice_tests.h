@@ -9,7 +9,8 @@
  * piece of evidence and not several:
  *   - of ops: blocks are ops with equal inputs. The jackknife over blocks, with the largest leverage in
  *     place of each block's own: exactly that of a mean where all blocks weigh alike, larger where not.
- *   - of columns: how far the 64 classes of columns lie apart, inside the slice and outside of it.
+ *   - of columns: how far the 64 classes of columns lie apart, inside the slice and outside of it; of a
+ *     last tile of columns, the classes that have none of it (all of them, where fewer than 8 have none).
  * Degrees of freedom are the smaller of both (of blocks, as many as would weigh alike). All of this can
  * only make a test more careful than one over ops alone. */
 #ifndef TD_DIFFER_SLICE_TESTS_H
@@ -19,7 +20,7 @@
 
 enum td_slice_kind { TD_SLICE_ALL, TD_SLICE_COLS, TD_SLICE_ROWS, TD_SLICE_COL_TAIL, TD_SLICE_ROW_TAIL };
 struct td_slice { enum td_slice_kind kind; int mod, rest; }; /* of a tail: mod is the size of the tile */
-/* "all elements", "columns = 0 mod 4", "the last tile of 32 columns" */
+/* "all elements", "columns = 0 mod 4", "the last tile of 32 columns", "the last column" */
 void td_slice_words(const struct td_slice *s, char *out, size_t n);
 
 enum td_slice_measure { TD_SLICE_SLOPE, TD_SLICE_MEAN, TD_SLICE_COARSE };

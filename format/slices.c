@@ -15,28 +15,26 @@ static const char *const KEYS[TD_SLICE_SUMS] = {"e", "ex", "xx", "ee"};
 
 /* ---- which slices there are ------------------------------------------------------------------ */
 
-static int tails(int64_t all)
+static int tails(int64_t all, int first)
 {
     int n = 0;
 
-    while (n < TD_SLICES_TAILS && (int64_t)TD_SLICES_FIRST_TAIL << n < all)
+    while (first << n <= TD_SLICES_LAST_TAIL && first << n < all)
         n++;
     return n;
 }
 
-void td_slices_layout_of(int64_t rows, int64_t cols, struct td_slices_layout *out)
+void td_slices_layout_of(int64_t rows, int64_t cols, int first_tail, struct td_slices_layout *out)
 {
     out->cols = td_slices_cols_of(cols);
     out->rows = td_slices_rows_of(rows, cols);
-    out->col_tails = (struct td_slice_range){out->rows.first + out->rows.n, tails(cols)};
-    out->row_tails = (struct td_slice_range){out->col_tails.first + out->col_tails.n, tails(rows)};
+    out->col_tails = (struct td_slice_range){out->rows.first + out->rows.n, tails(cols, first_tail)};
+    out->row_tails = (struct td_slice_range){out->col_tails.first + out->col_tails.n, tails(rows, first_tail)};
     out->n = out->row_tails.first + out->row_tails.n;
 }
 
-int64_t td_slices_tail_start(int64_t all, int t)
+int64_t td_slices_tail_start(int64_t all, int tile)
 {
-    const int64_t tile = (int64_t)TD_SLICES_FIRST_TAIL << t;
-
     return (all - 1) / tile * tile;
 }
 
@@ -90,9 +88,10 @@ cJSON *td_slices_json(const struct td_slices *s)
     bool added = o != NULL;
     int k;
 
-    td_slices_layout_of(s->rows, s->cols, &layout);
+    td_slices_layout_of(s->rows, s->cols, s->first_tail, &layout);
     added = added && cJSON_AddNumberToObject(o, "rows", (double)s->rows) &&
-            cJSON_AddNumberToObject(o, "cols", (double)s->cols);
+            cJSON_AddNumberToObject(o, "cols", (double)s->cols) &&
+            cJSON_AddNumberToObject(o, "first_tail", s->first_tail);
     for (k = 0; k < TD_SLICE_SUMS && added; k++)
         added = add_sums(o, KEYS[k], s->sum[k], layout.n);
     if (added)
@@ -120,19 +119,22 @@ static bool read_sums(const cJSON *from, const char *key, float *sum, int n, boo
 
 bool td_slices_read(const cJSON *json, struct td_slices *out)
 {
-    const int64_t rows = td_json_get_i64(json, "rows", 0), cols = td_json_get_i64(json, "cols", 0);
+    const int64_t rows = td_json_get_i64(json, "rows", 0), cols = td_json_get_i64(json, "cols", 0),
+                  first = td_json_get_i64(json, "first_tail", TD_SLICES_OLDER_FIRST_TAIL);
     struct td_slices_layout layout;
-    bool fits = rows > 0 && cols > 0 && rows <= MOST_ELEMENTS / cols;
+    bool fits = rows > 0 && cols > 0 && rows <= MOST_ELEMENTS / cols &&
+                (first == TD_SLICES_FIRST_TAIL || first == TD_SLICES_OLDER_FIRST_TAIL);
     int k;
 
     memset(out, 0, sizeof *out);
     if (fits)
-        td_slices_layout_of(rows, cols, &layout);
+        td_slices_layout_of(rows, cols, (int)first, &layout);
     for (k = 0; k < TD_SLICE_SUMS && fits; k++)
         fits = read_sums(json, KEYS[k], out->sum[k], layout.n, k == TD_SUM_XX || k == TD_SUM_EE);
     if (fits) {
         out->rows = rows;
         out->cols = cols;
+        out->first_tail = (int)first;
     }
     return fits;
 }

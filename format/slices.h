@@ -10,7 +10,8 @@
  *
  * Slices, in this order: the whole output; columns by j mod TD_SLICES_COLS; rows by i mod
  * TD_SLICES_ROWS (of an output with one row: none); the last tile of columns, then of rows, for each
- * of TD_SLICES_TAILS sizes of tiles, 8, 16 ... 128, that is smaller than the output. */
+ * size of tiles from first_tail to TD_SLICES_LAST_TAIL, 1 (the last column alone), 2, 4 ... 128, that
+ * is smaller than the output. Replays of older versions begin with tiles of 8. */
 #ifndef TD_FORMAT_SLICES_H
 #define TD_FORMAT_SLICES_H
 
@@ -20,14 +21,17 @@
 
 #define TD_SLICES_COLS 64
 #define TD_SLICES_ROWS 16
-#define TD_SLICES_TAILS 5
-#define TD_SLICES_FIRST_TAIL 8
+#define TD_SLICES_TAILS 8
+#define TD_SLICES_FIRST_TAIL 1
+#define TD_SLICES_LAST_TAIL 128
+#define TD_SLICES_OLDER_FIRST_TAIL 8
 #define TD_SLICES_MAX (1 + TD_SLICES_COLS + TD_SLICES_ROWS + 2 * TD_SLICES_TAILS)
 
 enum td_slice_sum { TD_SUM_E, TD_SUM_EX, TD_SUM_XX, TD_SUM_EE, TD_SLICE_SUMS };
 
 struct td_slices {
     int64_t rows, cols;          /* of the output; 0: there are no sums */
+    int first_tail;              /* the smallest tile: TD_SLICES_FIRST_TAIL or TD_SLICES_OLDER_FIRST_TAIL */
     float sum[TD_SLICE_SUMS][TD_SLICES_MAX];
 };
 
@@ -46,11 +50,11 @@ static inline struct td_slice_range td_slices_rows_of(int64_t rows, int64_t cols
 {
     return (struct td_slice_range){1 + td_slices_cols_of(cols).n, rows <= 1 ? 0 : rows < TD_SLICES_ROWS ? (int)rows : TD_SLICES_ROWS};
 }
-void td_slices_layout_of(int64_t rows, int64_t cols, struct td_slices_layout *out);
+void td_slices_layout_of(int64_t rows, int64_t cols, int first_tail, struct td_slices_layout *out);
 
-/* The first row (column) of the last tile of an output with `all` of them: tile is TD_SLICES_FIRST_TAIL
- * << t for tail t. */
-int64_t td_slices_tail_start(int64_t all, int t);
+/* The first row (column) of the last tile of an output with `all` of them. Tail t is that of tiles of
+ * first_tail << t. */
+int64_t td_slices_tail_start(int64_t all, int tile);
 /* How many of 0 ... all - 1 are `rest` modulo `mod`. */
 int64_t td_slices_count(int64_t all, int mod, int rest);
 

@@ -19,8 +19,8 @@ static double count_of(const struct td_slices *s, const struct td_slices_layout 
     if (at < l->col_tails.first)
         return cols * (double)td_slices_count(s->rows, TD_SLICES_ROWS, at - l->rows.first);
     if (at < l->row_tails.first)
-        return rows * (double)(s->cols - td_slices_tail_start(s->cols, at - l->col_tails.first));
-    return cols * (double)(s->rows - td_slices_tail_start(s->rows, at - l->row_tails.first));
+        return rows * (double)(s->cols - td_slices_tail_start(s->cols, s->first_tail << (at - l->col_tails.first)));
+    return cols * (double)(s->rows - td_slices_tail_start(s->rows, s->first_tail << (at - l->row_tails.first)));
 }
 
 static double sum_of(const struct td_slices *s, enum td_slice_sum of, int at)
@@ -76,7 +76,7 @@ const char *td_slices_fault(const struct td_slices *s, double score, double u_ou
     const char *fault;
     int i;
 
-    td_slices_layout_of(s->rows, s->cols, &l);
+    td_slices_layout_of(s->rows, s->cols, s->first_tail, &l);
     for (i = 0; i < l.n; i++)
         if ((fault = check_slice(s, i, count_of(s, &l, i), score, u_out)))
             return fault;

@@ -11,7 +11,7 @@ int td_judge_slices_init(struct td_judge_slices *s, int64_t rows, int64_t cols, 
     memset(s, 0, sizeof *s);
     s->rows = rows;
     s->cols = cols;
-    td_slices_layout_of(rows, cols, &s->layout);
+    td_slices_layout_of(rows, cols, TD_SLICES_FIRST_TAIL, &s->layout);
     s->e = malloc(2 * (size_t)cols * sizeof *s->e + 1);
     if (!s->e)
         return td_fail(err, TD_ENOMEM, "out of memory for a row of %lld errors", (long long)cols);
@@ -57,7 +57,7 @@ static void add_tails(struct td_judge_slices *s)
     int t;
 
     for (t = 0; t < s->layout.col_tails.n; t++) {
-        const int64_t start = td_slices_tail_start(s->cols, t);
+        const int64_t start = td_slices_tail_start(s->cols, TD_SLICES_FIRST_TAIL << t);
 
         while (j > start) {
             j--;
@@ -103,7 +103,7 @@ void td_judge_slices_end_row(struct td_judge_slices *s, int64_t i, const double 
         add_to(s, s->layout.rows.first + (int)(i % TD_SLICES_ROWS), all);
     add_tails(s);
     for (t = 0; t < s->layout.row_tails.n; t++)
-        if (i >= td_slices_tail_start(s->rows, t))
+        if (i >= td_slices_tail_start(s->rows, TD_SLICES_FIRST_TAIL << t))
             add_to(s, s->layout.row_tails.first + t, all);
 }
 
@@ -122,4 +122,5 @@ void td_judge_slices_take(const struct td_judge_slices *s, struct td_slices *out
         }
     out->rows = s->rows;
     out->cols = s->cols;
+    out->first_tail = TD_SLICES_FIRST_TAIL;
 }

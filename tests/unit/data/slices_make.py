@@ -73,10 +73,11 @@ for ops in (6, 15):  # rows of few columns: ops alone are blocks
     print("rows", fmt([2, 1]), sizes(old), fmt(old), fmt(now), fmt(np.ones(old.shape)),
           fmt([sides[1].mean() - sides[0].mean(), stats.sem(sides[1] - sides[0]), ops - 1, t.pvalue]), sep="\t")
 
-for ops in (9, 24):  # the last 4 of 12 columns, where tiles have 8: how far all columns lie apart counts
+for ops in (9, 24):  # the last 4 of 12 columns, and the last one: how far the others lie apart counts
     old, now = exact(rng.normal(0, 0.3, (ops, 12)) + 0.3), exact(rng.normal(0.3, 0.3, (ops, 12)) + 0.5)
     d = now - old
-    tail = d[:, 8:].mean(axis=1)
-    error, dof = np.hypot(stats.sem(tail), d.mean(axis=0).std(ddof=1) / 2), min(ops - 1, 11)
-    print("tail", fmt([8, 0]), sizes(old), fmt(old), fmt(now), fmt(np.ones(old.shape)),
-          fmt([tail.mean(), error, dof, 2 * stats.t.sf(abs(tail.mean()) / error, dof)]), sep="\t")
+    for tile in (4, 1):
+        tail = d[:, -tile:].mean(axis=1)
+        error, dof = np.hypot(stats.sem(tail), d[:, :-tile].mean(axis=0).std(ddof=1) / np.sqrt(tile)), min(ops - 1, 11 - tile)
+        print("tail", fmt([tile, 0]), sizes(old), fmt(old), fmt(now), fmt(np.ones(old.shape)),
+              fmt([tail.mean(), error, dof, 2 * stats.t.sf(abs(tail.mean()) / error, dof)]), sep="\t")

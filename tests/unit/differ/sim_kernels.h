@@ -124,7 +124,7 @@ enum sim_adds {
 };
 enum sim_bug {
     SIM_RIGHT, SIM_COLUMN_4TH, SIM_HALF_UNIT_16TH, SIM_UNIT_16TH, SIM_4_UNITS_64TH, SIM_UP_8TH, SIM_K_SLICE,
-    SIM_LAST_TILE, SIM_ROWS_EVEN, SIM_CUT_RESULT, SIM_FAR_OFF, SIM_N_BUGS
+    SIM_LAST_TILE, SIM_LAST_COLUMN, SIM_LAST_COLUMN_UNIT, SIM_LAST_ROW, SIM_ROWS_EVEN, SIM_CUT_RESULT, SIM_FAR_OFF, SIM_N_BUGS
 };
 struct sim_kernel { enum sim_adds adds; enum sim_weights weights; enum sim_bug bug; };
 
@@ -184,7 +184,7 @@ static double sim_cut_half(double v)
     return fabs((double)half) > fabs(v) ? (double)td_f16_load((uint16_t)(td_f32_to_f16(half) - 1)) : (double)half;
 }
 
-static double sim_spoil(enum sim_bug bug, double v, int i, int j, int n)
+static double sim_spoil(enum sim_bug bug, double v, int i, int j, int m, int n)
 {
     switch (bug) {
     case SIM_COLUMN_4TH: return j % 4 == 0 ? v * 1.001 : v;
@@ -192,6 +192,9 @@ static double sim_spoil(enum sim_bug bug, double v, int i, int j, int n)
     case SIM_UNIT_16TH: return j % 16 == 3 ? v * (1 + 0x1p-11) : v;
     case SIM_4_UNITS_64TH: return j % 64 == 17 ? v * (1 + 0x1p-9) : v;
     case SIM_LAST_TILE: return j >= n - 32 ? v * 1.001 : v;
+    case SIM_LAST_COLUMN: return j == n - 1 ? v * 1.01 : v;
+    case SIM_LAST_COLUMN_UNIT: return j == n - 1 ? v * (1 + 0x1p-11) : v;
+    case SIM_LAST_ROW: return i == m - 1 && m > 1 ? v * (1 + 0x1p-11) : v;
     case SIM_ROWS_EVEN: return i % 2 == 0 ? v * 1.001 : v;
     default: return v;
     }
@@ -215,7 +218,7 @@ static void sim_run(const struct sim_op *op, const struct sim_kernel *kernel, st
                 part[c] = op->part[kernel->weights][c][i][j] * (kernel->bug == SIM_K_SLICE && c < SIM_CHUNKS / 2 ? 0.999 : 1);
             }
             d = 0x1p-11 * fabs(r1) + 0x1p-24 * sqrt(SIM_K) * op->mag[i][j] + 0x1p-25;
-            y = sim_spoil(kernel->bug, sim_add(kernel->adds, part), i, j, op->n);
+            y = sim_spoil(kernel->bug, sim_add(kernel->adds, part), i, j, op->m, op->n);
             if (kernel->bug == SIM_FAR_OFF)
                 y += 50 * d * sim_normal();
             y = kernel->bug == SIM_CUT_RESULT ? sim_cut_half(y) : (double)sim_half(y);

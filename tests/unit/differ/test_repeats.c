@@ -34,6 +34,7 @@ static struct td_op_error run(int unstable)
     assert_non_null(e.slices);
     e.slices->rows = 1;
     e.slices->cols = ELEMENTS;
+    e.slices->first_tail = TD_SLICES_FIRST_TAIL;
     for (i = 0; i < TD_SLICES_MAX; i++)
         e.slices->sum[TD_SUM_XX][i] = 1;
     return e;

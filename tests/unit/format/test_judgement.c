@@ -20,12 +20,12 @@
 /* The sums of errors of 0.75 and less, of outputs x of up to 1 / u_out. */
 static struct td_slices sound(double size)
 {
-    struct td_slices s = {.rows = ROWS, .cols = COLS};
+    struct td_slices s = {.rows = ROWS, .cols = COLS, .first_tail = TD_SLICES_FIRST_TAIL};
     double sum[TD_SLICE_SUMS][TD_SLICES_MAX] = {{0}};
     struct td_slices_layout l;
     int i, j, k, t;
 
-    td_slices_layout_of(ROWS, COLS, &l);
+    td_slices_layout_of(ROWS, COLS, TD_SLICES_FIRST_TAIL, &l);
     for (i = 0; i < ROWS; i++)
         for (j = 0; j < COLS; j++) {
             const double e = size * SCORE * sin(i * 7 + j), x = cos(i + 3 * j) / U_OUT;
@@ -36,9 +36,9 @@ static struct td_slices sound(double size)
                 sum[k][l.cols.first + j % TD_SLICES_COLS] += of[k];
                 sum[k][l.rows.first + i % TD_SLICES_ROWS] += of[k];
                 for (t = 0; t < l.col_tails.n; t++)
-                    sum[k][l.col_tails.first + t] += j >= td_slices_tail_start(COLS, t) ? of[k] : 0;
+                    sum[k][l.col_tails.first + t] += j >= td_slices_tail_start(COLS, TD_SLICES_FIRST_TAIL << t) ? of[k] : 0;
                 for (t = 0; t < l.row_tails.n; t++)
-                    sum[k][l.row_tails.first + t] += i >= td_slices_tail_start(ROWS, t) ? of[k] : 0;
+                    sum[k][l.row_tails.first + t] += i >= td_slices_tail_start(ROWS, TD_SLICES_FIRST_TAIL << t) ? of[k] : 0;
             }
         }
     for (k = 0; k < TD_SLICE_SUMS; k++)

@@ -28,11 +28,11 @@ static bool holds(const struct td_slices_layout *l, int64_t rows, int64_t cols, 
     if (s < l->col_tails.first)
         return i % 16 == s - l->rows.first;
     if (s < l->row_tails.first) {
-        const int64_t tile = 8 << (s - l->col_tails.first), rest = cols % tile ? cols % tile : tile;
+        const int64_t tile = 1 << (s - l->col_tails.first), rest = cols % tile ? cols % tile : tile;
 
         return j >= cols - rest;
     }
-    const int64_t tile = 8 << (s - l->row_tails.first), rest = rows % tile ? rows % tile : tile;
+    const int64_t tile = 1 << (s - l->row_tails.first), rest = rows % tile ? rows % tile : tile;
 
     return i >= rows - rest;
 }
@@ -59,7 +59,7 @@ static void check_size(int64_t rows, int64_t cols)
     }
     td_judge_slices_take(&s, &got);
     td_judge_slices_release(&s);
-    td_slices_layout_of(rows, cols, &l);
+    td_slices_layout_of(rows, cols, TD_SLICES_FIRST_TAIL, &l);
     assert_true(got.rows == rows && got.cols == cols);
     for (n = 0; n < l.n; n++) {
         double want[TD_SLICE_SUMS] = {0};
