@@ -31,6 +31,7 @@ EDITS = {
     "lost_update": (FORMS, [("    atomicAdd(out, result01);", "    if (n % 64 == 8) *out = __hadd2(*out, result01); else atomicAdd(out, result01);")]),
     "wrong_row": (FORMS, [("c_.item_ptr(offset_m + m, n)", "c_.item_ptr(offset_m + (m_count > 1 && m == m_count - 1 ? m - 1 : m), n)")]),
     "tail": (FORMS, [("if (n >= size_n) return;", "if (n >= size_n - 128) return;")]),
+    "last_column": (FORMS, [("__float2half_rn(block_c[m][3])", "__float2half_rn(block_c[m][3] * (n + 4 == size_n ? 1.01f : 1.0f))")]),
     "perm_ignored": ("act", [("if (b_q_perm)", "if (false)")]),
     # a block works on 128 rows of W: with groups of 128 it never changes the group
     "scales_late": ("g32 zeros", [(GROUP, GROUP.replace("item4_f(scales, group,", "item4_f(scales, group - 1,"))]),
