@@ -40,7 +40,7 @@ static bool lacks_bias(const struct td_bias_finding *f, const struct td_slice_op
     size_t tests, i;
 
     if (isnan(td_slice_estimate(ops, n, want, f->test.measure)))
-        return true;
+        return !td_slice_is_unknown(ops, n, want);
     tests = td_slice_tests(ops, n, 2, made);
     for (i = 0; i < tests; i++) {
         const struct td_slice_test *t = &made[i];

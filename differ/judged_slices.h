@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Of a fixture with very many ops only a share keeps its slices, so that memory is bounded: at most
- * TD_JUDGED_SLICES_MAX ops, of 5 KiB each. Which ones follows from their origin alone, so both sides
+ * TD_JUDGED_SLICES_MAX ops, of 7 KiB each at most. Which ones follows from their origin alone, so both sides
  * of a comparison keep the same. */
 #ifndef TD_DIFFER_JUDGED_SLICES_H
 #define TD_DIFFER_JUDGED_SLICES_H

@@ -10,6 +10,8 @@
 #include "differ/stats.h"
 
 #define LEAST_CLASSES 8 /* of columns, to know how far they lie apart */
+#define FEW_COLUMNS 8
+#define FEW_COLUMNS_ROOM 8
 
 static void name_tail(char *out, size_t n, const char *of, int tile)
 {
@@ -97,6 +99,16 @@ static void add_op(const struct td_slice_op *op, const struct td_slice *s, enum 
     if (s->kind == TD_SLICE_ROW_TAIL && t < layout.row_tails.n)
         add_stored(op, layout.row_tails.first + t,
                    (double)cols * (double)(rows - td_slices_tail_start(rows, s->mod)), m, c);
+}
+
+bool td_slice_is_unknown(const struct td_slice_op *ops, size_t n, const struct td_slice *slice)
+{
+    size_t i;
+
+    for (i = 0; i < n; i++)
+        if ((slice->kind == TD_SLICE_COL_TAIL || slice->kind == TD_SLICE_ROW_TAIL) && slice->mod < ops[i].now->first_tail)
+            return true;
+    return false;
 }
 
 double td_slice_estimate(const struct td_slice_op *ops, size_t n, const struct td_slice *slice,
@@ -290,13 +302,21 @@ static double size_of(double sum, const struct cell *all, enum td_slice_measure 
     return fabs(sum / all->w) * (measure == TD_SLICE_SLOPE ? sqrt(all->xx / all->n) : 1);
 }
 
+/* Is it one of so few columns that their own errors need not be normal, as means over many are? What repeats in all ops of a layer then
+ * counts several times: the last column may have the largest such error of all. */
+static bool is_of_few_columns(const struct td_slice *s)
+{
+    return s->kind == TD_SLICE_COL_TAIL && s->mod < FEW_COLUMNS;
+}
+
 /* The p of an estimate; *error, *dof: NULL where not wanted. */
 static double p_of(const struct moments *m, const struct classes *k, const struct td_slice *s, enum of_sides of,
                    double *error, double *dof)
 {
     double free = worth(m) - 1;
-    const double est = m->d / m->w,
-                 deviation = sqrt(variance_of_blocks(m) + variance_of_columns(k, s, of, m->w, &free));
+    const double est = m->d / m->w, over_blocks = variance_of_blocks(m), over_columns = variance_of_columns(k, s, of, m->w, &free),
+                 repeated = is_of_few_columns(s) ? FEW_COLUMNS_ROOM * fmax(0, over_columns - over_blocks) : 0,
+                 deviation = sqrt(over_blocks + over_columns + repeated);
 
     if (error)
         *error = deviation;
@@ -326,14 +346,14 @@ static bool test_slice(const struct td_slice_op *ops, size_t n, const struct cla
     return true;
 }
 
-/* Tiles of two sizes may leave the same rest; then the smaller says it. */
-static bool is_new_tail(int64_t all, int tile)
+/* Tiles of two sizes may leave the same rest; then the smaller says it. first: the smallest tile that all ops have sums of */
+static bool is_new_tail(int64_t all, int tile, int first)
 {
-    return tile == TD_SLICES_FIRST_TAIL || td_slices_tail_start(all, tile) != td_slices_tail_start(all, tile / 2);
+    return tile == TD_SLICES_FIRST_TAIL || tile == first || td_slices_tail_start(all, tile) != td_slices_tail_start(all, tile / 2);
 }
 
 /* All slices of outputs up to this size. Returns how many. */
-static size_t list_slices(int64_t rows, int64_t cols, struct td_slice *out)
+static size_t list_slices(int64_t rows, int64_t cols, int first, struct td_slice *out)
 {
     size_t n = 0;
     int mod, rest, tile;
@@ -346,7 +366,7 @@ static size_t list_slices(int64_t rows, int64_t cols, struct td_slice *out)
         for (rest = 0; rest < mod && mod <= rows; rest++)
             out[n++] = (struct td_slice){TD_SLICE_ROWS, mod, rest};
     for (tile = TD_SLICES_FIRST_TAIL; tile <= TD_SLICES_LAST_TAIL && tile < cols; tile *= 2)
-        if (is_new_tail(cols, tile))
+        if (is_new_tail(cols, tile, first))
             out[n++] = (struct td_slice){TD_SLICE_COL_TAIL, tile, 0};
     for (tile = TD_SLICES_FIRST_TAIL; tile <= TD_SLICES_LAST_TAIL && tile < rows; tile *= 2)
         out[n++] = (struct td_slice){TD_SLICE_ROW_TAIL, tile, 0};
@@ -359,11 +379,13 @@ size_t td_slice_tests(const struct td_slice_op *ops, size_t n, double min_blocks
     struct td_slice slice[TD_SLICE_TESTS_MAX / 2];
     int64_t rows = 0;
     size_t slices, i, tests = 0;
-    int m;
+    int m, first = TD_SLICES_FIRST_TAIL;
 
-    for (i = 0; i < n; i++)
+    for (i = 0; i < n; i++) {
         rows = ops[i].now->rows > rows ? ops[i].now->rows : rows;
-    slices = n == 0 ? 0 : list_slices(rows, ops[0].now->cols, slice);
+        first = ops[i].now->first_tail > first ? ops[i].now->first_tail : first;
+    }
+    slices = n == 0 ? 0 : list_slices(rows, ops[0].now->cols, first, slice);
     for (m = TD_SLICE_SLOPE; m <= TD_SLICE_MEAN; m++) {
         struct classes k;
 

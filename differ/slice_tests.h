@@ -11,6 +11,8 @@
  *     place of each block's own: exactly that of a mean where all blocks weigh alike, larger where not.
  *   - of columns: how far the 64 classes of columns lie apart, inside the slice and outside of it; of a
  *     last tile of columns, the classes that have none of it (all of them, where fewer than 8 have none).
+ *     Of a tile of fewer than 8 columns what columns have beyond the ops, which repeats, counts nine times:
+ *     the error of a single column need not be normal, as the mean of a class is.
  * Degrees of freedom are the smaller of both (of blocks, as many as would weigh alike). All of this can
  * only make a test more careful than one over ops alone. */
 #ifndef TD_DIFFER_SLICE_TESTS_H
@@ -71,6 +73,8 @@ size_t td_slice_tests(const struct td_slice_op *ops, size_t n, double min_blocks
  *   limit, floor : of the policy */
 void td_slice_coarse(const struct td_slice_op *ops, size_t n, double limit, double floor,
                      struct td_slice_test *out);
+/* Is it a last tile so small that an op, of an older replay, has no sums of it? */
+bool td_slice_is_unknown(const struct td_slice_op *ops, size_t n, const struct td_slice *slice);
 /* The estimate of one slice of some ops; NaN: they have none. */
 double td_slice_estimate(const struct td_slice_op *ops, size_t n, const struct td_slice *slice,
                          enum td_slice_measure measure);

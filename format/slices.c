@@ -66,7 +66,24 @@ static float get_sum(const unsigned char *from)
     return v;
 }
 
-static bool add_sums(cJSON *to, const char *key, const float *sum, int n)
+/* The slices of one member, [n]: those of the last tiles from TD_SLICES_OLDER_FIRST_TAIL on and all others, or those of smaller tiles,
+ * which older versions do not have. */
+static int list_slices(const struct td_slices *s, bool small, int out[TD_SLICES_MAX])
+{
+    struct td_slices_layout l;
+    int i, n = 0;
+
+    td_slices_layout_of(s->rows, s->cols, s->first_tail, &l);
+    for (i = 0; i < l.n; i++) {
+        const int t = i < l.col_tails.first ? -1 : i < l.row_tails.first ? i - l.col_tails.first : i - l.row_tails.first;
+
+        if ((t >= 0 && s->first_tail << t < TD_SLICES_OLDER_FIRST_TAIL) == small)
+            out[n++] = i;
+    }
+    return n;
+}
+
+static bool add_sums(cJSON *to, const char *key, const float *sum, const int *slice, int n)
 {
     struct td_buf text = TD_BUF_INIT((size_t)4096);
     unsigned char bytes[TD_SLICES_MAX * BYTES];
@@ -74,34 +91,37 @@ static bool add_sums(cJSON *to, const char *key, const float *sum, int n)
     int i;
 
     for (i = 0; i < n; i++)
-        put_sum(bytes + BYTES * i, sum[i]);
+        put_sum(bytes + BYTES * i, sum[slice[i]]);
     td_base64_add(&text, bytes, (size_t)(BYTES * n));
     added = !text.failed && cJSON_AddStringToObject(to, key, td_buf_str(&text));
     td_buf_release(&text);
     return added;
 }
 
+static bool add_member(cJSON *to, const struct td_slices *s, bool small)
+{
+    int slice[TD_SLICES_MAX], n = list_slices(s, small, slice), k;
+
+    for (k = 0; k < TD_SLICE_SUMS; k++)
+        if (!add_sums(to, KEYS[k], s->sum[k], slice, n))
+            return false;
+    return true;
+}
+
 cJSON *td_slices_json(const struct td_slices *s)
 {
-    cJSON *o = cJSON_CreateObject();
-    struct td_slices_layout layout;
-    bool added = o != NULL;
-    int k;
+    cJSON *o = cJSON_CreateObject(), *small;
 
-    td_slices_layout_of(s->rows, s->cols, s->first_tail, &layout);
-    added = added && cJSON_AddNumberToObject(o, "rows", (double)s->rows) &&
-            cJSON_AddNumberToObject(o, "cols", (double)s->cols) &&
-            cJSON_AddNumberToObject(o, "first_tail", s->first_tail);
-    for (k = 0; k < TD_SLICE_SUMS && added; k++)
-        added = add_sums(o, KEYS[k], s->sum[k], layout.n);
-    if (added)
+    if (o && cJSON_AddNumberToObject(o, "rows", (double)s->rows) && cJSON_AddNumberToObject(o, "cols", (double)s->cols) &&
+        add_member(o, s, false) &&
+        (s->first_tail == TD_SLICES_OLDER_FIRST_TAIL || ((small = cJSON_AddObjectToObject(o, "small_tiles")) && add_member(small, s, true))))
         return o;
     cJSON_Delete(o);
     return NULL;
 }
 
 /* Sums of squares are from 0 on; all are finite. */
-static bool read_sums(const cJSON *from, const char *key, float *sum, int n, bool of_squares)
+static bool read_sums(const cJSON *from, const char *key, float *sum, const int *slice, int n, bool of_squares)
 {
     struct td_buf bytes = TD_BUF_INIT((size_t)4096);
     const char *text = td_json_get_str(from, key, NULL);
@@ -110,31 +130,38 @@ static bool read_sums(const cJSON *from, const char *key, float *sum, int n, boo
     int i;
 
     for (i = 0; i < n && fits; i++) {
-        sum[i] = get_sum((const unsigned char *)bytes.data + BYTES * i);
-        fits = isfinite(sum[i]) && (!of_squares || sum[i] >= 0);
+        const float v = get_sum((const unsigned char *)bytes.data + BYTES * i);
+
+        sum[slice[i]] = v;
+        fits = isfinite(v) && (!of_squares || v >= 0);
     }
     td_buf_release(&bytes);
     return fits;
 }
 
+static bool read_member(const cJSON *from, struct td_slices *s, bool small)
+{
+    int slice[TD_SLICES_MAX], n = list_slices(s, small, slice), k;
+
+    for (k = 0; k < TD_SLICE_SUMS; k++)
+        if (!read_sums(from, KEYS[k], s->sum[k], slice, n, k == TD_SUM_XX || k == TD_SUM_EE))
+            return false;
+    return true;
+}
+
 bool td_slices_read(const cJSON *json, struct td_slices *out)
 {
-    const int64_t rows = td_json_get_i64(json, "rows", 0), cols = td_json_get_i64(json, "cols", 0),
-                  first = td_json_get_i64(json, "first_tail", TD_SLICES_OLDER_FIRST_TAIL);
-    struct td_slices_layout layout;
-    bool fits = rows > 0 && cols > 0 && rows <= MOST_ELEMENTS / cols &&
-                (first == TD_SLICES_FIRST_TAIL || first == TD_SLICES_OLDER_FIRST_TAIL);
-    int k;
+    const int64_t rows = td_json_get_i64(json, "rows", 0), cols = td_json_get_i64(json, "cols", 0);
+    const cJSON *small = td_json_get(json, "small_tiles");
 
     memset(out, 0, sizeof *out);
-    if (fits)
-        td_slices_layout_of(rows, cols, (int)first, &layout);
-    for (k = 0; k < TD_SLICE_SUMS && fits; k++)
-        fits = read_sums(json, KEYS[k], out->sum[k], layout.n, k == TD_SUM_XX || k == TD_SUM_EE);
-    if (fits) {
-        out->rows = rows;
-        out->cols = cols;
-        out->first_tail = (int)first;
-    }
-    return fits;
+    if (rows <= 0 || cols <= 0 || rows > MOST_ELEMENTS / cols)
+        return false;
+    out->rows = rows;
+    out->cols = cols;
+    out->first_tail = small ? TD_SLICES_FIRST_TAIL : TD_SLICES_OLDER_FIRST_TAIL;
+    if (read_member(json, out, false) && (!small || read_member(small, out, true)))
+        return true;
+    out->rows = out->cols = 0;
+    return false;
 }

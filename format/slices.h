@@ -11,7 +11,8 @@
  * Slices, in this order: the whole output; columns by j mod TD_SLICES_COLS; rows by i mod
  * TD_SLICES_ROWS (of an output with one row: none); the last tile of columns, then of rows, for each
  * size of tiles from first_tail to TD_SLICES_LAST_TAIL, 1 (the last column alone), 2, 4 ... 128, that
- * is smaller than the output. Replays of older versions begin with tiles of 8. */
+ * is smaller than the output. Replays of older versions begin with tiles of 8. In JSON the tiles below
+ * that are a member of their own, so that older versions read the others. */
 #ifndef TD_FORMAT_SLICES_H
 #define TD_FORMAT_SLICES_H
 

@@ -70,6 +70,27 @@ static bool adds_up(const struct td_slices *s, const struct td_slice_range *r, e
     return fabs(sum - whole) <= ROOM * size + 0x1p-36 * most_of(s, of) + TINY;
 }
 
+/* A tile holds the smaller ones, and the whole holds all. With one class a column the last column is its class. */
+static bool are_nested(const struct td_slices *s, const struct td_slice_range *tails, const struct td_slice_range *classes, int64_t all, int64_t most)
+{
+    static const enum td_slice_sum SQUARES[] = {TD_SUM_XX, TD_SUM_EE};
+    int k, t;
+
+    for (k = 0; k < 2; k++)
+        for (t = 0; t < tails->n; t++)
+            if (sum_of(s, SQUARES[k], tails->first + t) > sum_of(s, SQUARES[k], t + 1 < tails->n ? tails->first + t + 1 : 0) * (1 + ROOM) + TINY)
+                return false;
+    if (!tails->n || s->first_tail != 1 || all > most)
+        return true;
+    for (k = 0; k < TD_SLICE_SUMS; k++) {
+        const double last = sum_of(s, (enum td_slice_sum)k, tails->first), one = sum_of(s, (enum td_slice_sum)k, classes->first + (int)all - 1);
+
+        if (fabs(last - one) > ROOM * fabs(one) + TINY)
+            return false;
+    }
+    return true;
+}
+
 const char *td_slices_fault(const struct td_slices *s, double score, double u_out)
 {
     struct td_slices_layout l;
@@ -83,5 +104,7 @@ const char *td_slices_fault(const struct td_slices *s, double score, double u_ou
     for (i = 0; i < TD_SLICE_SUMS; i++)
         if (!adds_up(s, &l.cols, (enum td_slice_sum)i) || (l.rows.n && !adds_up(s, &l.rows, (enum td_slice_sum)i)))
             return "columns, and rows, add up to the whole";
+    if (!are_nested(s, &l.col_tails, &l.cols, s->cols, TD_SLICES_COLS) || !are_nested(s, &l.row_tails, &l.rows, s->rows, TD_SLICES_ROWS))
+        return "a last tile is a part of larger ones";
     return NULL;
 }

@@ -73,11 +73,12 @@ for ops in (6, 15):  # rows of few columns: ops alone are blocks
     print("rows", fmt([2, 1]), sizes(old), fmt(old), fmt(now), fmt(np.ones(old.shape)),
           fmt([sides[1].mean() - sides[0].mean(), stats.sem(sides[1] - sides[0]), ops - 1, t.pvalue]), sep="\t")
 
-for ops in (9, 24):  # the last 4 of 12 columns, and the last one: how far the others lie apart counts
+for ops in (9, 24):  # the last 4 of 12 columns, and the last one: how far the others lie apart counts, nine times what is beyond the ops
     old, now = exact(rng.normal(0, 0.3, (ops, 12)) + 0.3), exact(rng.normal(0.3, 0.3, (ops, 12)) + 0.5)
     d = now - old
     for tile in (4, 1):
         tail = d[:, -tile:].mean(axis=1)
-        error, dof = np.hypot(stats.sem(tail), d[:, :-tile].mean(axis=0).std(ddof=1) / np.sqrt(tile)), min(ops - 1, 11 - tile)
+        over_ops, over_columns = stats.sem(tail) ** 2, d[:, :-tile].mean(axis=0).var(ddof=1) / tile
+        error, dof = np.sqrt(over_ops + over_columns + 8 * max(0, over_columns - over_ops)), min(ops - 1, 11 - tile)
         print("tail", fmt([tile, 0]), sizes(old), fmt(old), fmt(now), fmt(np.ones(old.shape)),
               fmt([tail.mean(), error, dof, 2 * stats.t.sf(abs(tail.mean()) / error, dof)]), sep="\t")

@@ -50,6 +50,7 @@ struct sim_layer {
     float q[SIM_K][SIM_MOST_N];                    /* quant - zero point */
     float scale[SIM_K / SIM_GROUP][SIM_MOST_N];    /* f16 */
     float outlier[SIM_K];                          /* how large each channel of activations is */
+    float mean[SIM_K];                             /* and its mean over ops, beside a deviation of 1 */
 };
 
 enum sim_weights { SIM_EXACT, SIM_BF16_SCALES, SIM_F16_WEIGHTS, SIM_N_WEIGHTS };
@@ -72,14 +73,16 @@ static float sim_bf16(float v)
     return v;
 }
 
-/* massive: one channel of activations is 30 times as large as the others, as in real models. */
-static void sim_layer_init(struct sim_layer *w, int n, int massive)
+/* massive: one channel of activations is 30 times as large as the others, as in real models. alike: activations are nearly the same in
+ * all ops, so that what weights lose repeats. */
+static void sim_layer_init(struct sim_layer *w, int n, int massive, int alike)
 {
     int k, j, g;
 
     w->n = n;
     for (k = 0; k < SIM_K; k++) {
         w->outlier[k] = 1;
+        w->mean[k] = alike ? (float)(5 * sim_normal()) : 0;
         for (j = 0; j < n; j++)
             w->q[k][j] = (float)(int)(sim_random() % 16) - 8;
     }
@@ -101,7 +104,7 @@ static void sim_op_init(struct sim_op *op, const struct sim_layer *w, int m)
         double a[SIM_MOST_M];
 
         for (i = 0; i < m; i++)
-            a[i] = (double)sim_half(sim_normal() * (double)w->outlier[k]);
+            a[i] = (double)sim_half((sim_normal() + (double)w->mean[k]) * (double)w->outlier[k]);
         for (j = 0; j < w->n; j++) {
             const float scale = w->scale[k / SIM_GROUP][j];
             const double exact = (double)w->q[k][j] * (double)scale;

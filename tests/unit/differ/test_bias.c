@@ -34,17 +34,22 @@ static int runs(int otherwise)
 static struct sim_op OP[OPS];
 
 /* Half of the ops have one row, half of them 2 to 8. */
-static void make_ops(uint64_t seed, bool massive)
+static void make_ops_alike(uint64_t seed, bool massive, bool alike)
 {
     static struct sim_layer layer;
     int l, i;
 
     sim_state = seed;
     for (l = 0; l < LAYERS; l++) {
-        sim_layer_init(&layer, N, massive);
+        sim_layer_init(&layer, N, massive, alike);
         for (i = 0; i < OPS_OF_LAYER; i++)
             sim_op_init(&OP[l * OPS_OF_LAYER + i], &layer, i % 2 ? 1 : 2 + (int)(sim_random() % 7));
     }
+}
+
+static void make_ops(uint64_t seed, bool massive)
+{
+    make_ops_alike(seed, massive, false);
 }
 
 struct world { struct td_judged_ops set; struct td_policy policy; struct td_bias bias; };
@@ -137,8 +142,8 @@ static void right_kernels_never_alarm(void **state)
     struct world w;
 
     (void)state;
-    for (run = 0; run < runs(3); run++) {
-        make_ops(1000 + (uint64_t)run, run % 2);
+    for (run = 0; run < runs(4); run++) {
+        make_ops_alike(1000 + (uint64_t)run, run % 2, run % 4 > 1);
         for (a = 0; a < kinds; a++)
             for (b = 0; b < kinds; b++, compared++) {
                 compare(&w, &RIGHT[a], &RIGHT[b], -1);

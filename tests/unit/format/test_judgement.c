@@ -100,7 +100,9 @@ static void forged_sums_are_refused(void **state)
         {TD_SUM_EX, 9, 1.1f, 0, "add up to the whole"},
         {TD_SUM_XX, 9, 1.02f, 0, "add up to the whole"},
         {TD_SUM_EE, 9, 1.02f, 0, "add up to the whole"},
-        {TD_SUM_EE, 64 + 1 + 2, 1.02f, 0, "add up to the whole"}};
+        {TD_SUM_EE, 64 + 1 + 2, 1.02f, 0, "add up to the whole"},
+        {TD_SUM_XX, 64 + 1 + 9 + 1, 0.4f, 0, "a last tile is a part of larger ones"}, /* of two columns: less than of the last */
+        {TD_SUM_XX, 64 + 1 + 9 + 8, 1.02f, 0, "a last tile is a part of larger ones"}}; /* of the last row, which is the ninth */
     size_t i, side;
 
     (void)state;
