@@ -95,6 +95,11 @@ static void test_a_slice_holds_its_parts(void **state)
     assert_false(excuses(SLOPE("1", "5", "columns = 1 mod 4"), SLOPE("1", "5", "all elements")));
     assert_false(excuses(SLOPE("1", "5", "columns = 1 mod 0"), SLOPE("1", "5", "columns = 1 mod 4")));
     assert_false(excuses(SLOPE("1", "5", "the last tile of 64 columns"), SLOPE("1", "5", "the last tile of 128 columns")));
+    assert_true(excuses(SLOPE("1", "5", "the last tile of 8 columns"), SLOPE("1", "5", "the last column")));
+    assert_true(excuses(SLOPE("1", "5", "the last tile of 8 rows"), SLOPE("1", "5", "the last tile of 2 rows")));
+    assert_false(excuses(SLOPE("1", "5", "the last column"), SLOPE("1", "5", "the last tile of 8 columns")));
+    assert_false(excuses(SLOPE("1", "5", "the last tile of 8 columns"), SLOPE("1", "5", "the last row")));
+    assert_false(excuses(SLOPE("1", "5", "the last tile of 8 columns"), SLOPE("1", "5", "columns = 7 mod 8")));
 }
 
 /* Few ops show a bias as coarser errors alone. */
