@@ -74,23 +74,69 @@ static bool is_forwarder(const char *name)
     return false;
 }
 
-static void mark_ours(struct td_cpu_watch *w, struct td_process *all, size_t n)
+/* Mark the processes of the server on this port. */
+static void mark_server(struct td_cpu_watch *w, struct td_process *all, size_t n, int port)
 {
     static const char *const why[] = {[TD_LISTENER_NONE] = "no process of this machine listens on the server's port",
                                       [TD_LISTENER_TOO_MANY] = "too many sockets listen on the server's port",
                                       [TD_LISTENER_DENIED] = "the server belongs to another user",
                                       [TD_LISTENER_HIDDEN] = "the server's process is hidden from us (a container?)"};
-    const enum td_listener found = td_processes_mark_port(w->proc, all, n, w->port);
+    const enum td_listener found = td_processes_mark_port(w->proc, all, n, port);
     size_t i;
 
     if (found != TD_LISTENER_FOUND)
         snprintf(w->unknown, sizeof w->unknown, "%s", why[found]);
-    for (i = 0; i < n; i++) {
+    for (i = 0; i < n; i++)
         if (all[i].in && is_forwarder(all[i].name))
             snprintf(w->unknown, sizeof w->unknown, "%s answers for the server, whose process is not known", all[i].name);
-        all[i].in |= all[i].pid == getpid();
-    }
+}
+
+static void mark_ours(struct td_cpu_watch *w, struct td_process *all, size_t n)
+{
+    size_t i;
+
+    mark_server(w, all, n, w->port);
+    if (w->other.port)
+        mark_server(w, all, n, w->other.port);
+    for (i = 0; i < n; i++)
+        all[i].in |= all[i].pid == getpid() || (w->other.client && all[i].pid == w->other.client);
     td_processes_mark_descendants(all, n);
+}
+
+/* The clocks of the other server's processes. */
+static void find_other(struct td_cpu_watch *w)
+{
+    size_t n, i;
+    struct td_process *all = td_processes_list(w->proc, &n);
+
+    if (all && n <= TD_PROCESSES_MAX) {
+        mark_server(w, all, n, w->other.port);
+        td_processes_mark_descendants(all, n);
+    }
+    for (i = 0; all && i < n && n <= TD_PROCESSES_MAX; i++) {
+        if (!all[i].in)
+            continue;
+        if (w->other.n == TD_CPU_OTHER_MAX) {
+            snprintf(w->unknown, sizeof w->unknown, "the other server has more than %d processes", TD_CPU_OTHER_MAX);
+            break;
+        }
+        if (clock_getcpuclockid(all[i].pid, &w->other.clock[w->other.n]) == 0)
+            w->other.n++;
+    }
+    free(all);
+}
+
+/* The CPU time of those processes that still run. */
+static double other_s(const struct td_cpu_watch *w)
+{
+    struct timespec t;
+    double s = 0;
+    int i;
+
+    for (i = 0; i < w->other.n; i++)
+        if (clock_gettime(w->other.clock[i], &t) == 0)
+            s += (double)t.tv_sec + (double)t.tv_nsec / TD_NS_PER_S;
+    return s;
 }
 
 static void read_ours(struct td_cpu_watch *w)
@@ -130,12 +176,42 @@ void td_cpu_watch_begin_at(struct td_cpu_watch *w, const char *url, const char *
         snprintf(w->unknown, sizeof w->unknown, "the server is on another machine");
 }
 
+void td_cpu_watch_begin_beside_at(struct td_cpu_watch *w, const char *url, const char *other_url, pid_t client, const char *proc,
+                                  int64_t now_ns)
+{
+    *w = (struct td_cpu_watch){.proc = proc, .port = td_local_port(url), .at_ns = now_ns};
+    w->other.port = td_local_port(other_url) == w->port ? 0 : td_local_port(other_url); /* the same server: there is no other */
+    w->other.client = client;
+    if (!w->port) {
+        snprintf(w->unknown, sizeof w->unknown, "the server is on another machine");
+        return;
+    }
+    if (w->other.port)
+        find_other(w);
+    read_all(w, true);
+}
+
+void td_cpu_watch_turn_at(struct td_cpu_watch *w, bool ours, int64_t now_ns)
+{
+    if (ours) {
+        w->other.was_s = other_s(w);
+        w->other.began_ns = now_ns;
+    } else if (w->other.began_ns) {
+        w->other.busy_s += other_s(w) - w->other.was_s;
+        w->other.turns_ns += now_ns - w->other.began_ns;
+        w->other.began_ns = 0;
+    }
+}
+
 void td_cpu_watch_end_at(const struct td_cpu_watch *w, int64_t now_ns, struct td_cpu_others *out)
 {
     struct td_cpu_watch end = {.proc = w->proc, .port = w->port};
+    double beside = 0;
     const double took_s = (double)(now_ns - w->at_ns) / TD_NS_PER_S;
     double all_s;
 
+    end.other.port = w->other.port;
+    end.other.client = w->other.client;
     *out = (struct td_cpu_others){.waited = -1};
     if (!*w->unknown)
         read_all(&end, false);
@@ -149,8 +225,10 @@ void td_cpu_watch_end_at(const struct td_cpu_watch *w, int64_t now_ns, struct td
         return;
     }
     out->of = end.cores;
+    if (w->other.turns_ns > 0)
+        beside = w->other.busy_s / ((double)w->other.turns_ns / TD_NS_PER_S);
     if (took_s > 0)
-        out->cores = fmin(fmax(all_s - (end.idle_s - w->idle_s) - (end.ours_s - w->ours_s) - ROUNDING_S, 0) / took_s, end.cores);
+        out->cores = fmin(fmax(all_s - (end.idle_s - w->idle_s) - (end.ours_s - w->ours_s) - ROUNDING_S, 0) / took_s + beside, end.cores);
     if (w->waited_s >= 0 && end.waited_s >= w->waited_s && took_s > 0)
         out->waited = fmin((end.waited_s - w->waited_s) / took_s, 1);
 }
@@ -159,6 +237,17 @@ void td_cpu_watch_begin(struct td_cpu_watch *w, const char *url)
 {
     td_cpu_watch_begin_at(w, url, "/proc", 0);
     w->at_ns = td_clock_mono_ns();
+}
+
+void td_cpu_watch_begin_beside(struct td_cpu_watch *w, const char *url, const char *other_url, pid_t client)
+{
+    td_cpu_watch_begin_beside_at(w, url, other_url, client, "/proc", 0);
+    w->at_ns = td_clock_mono_ns();
+}
+
+void td_cpu_watch_turn(struct td_cpu_watch *w, bool ours)
+{
+    td_cpu_watch_turn_at(w, ours, td_clock_mono_ns());
 }
 
 void td_cpu_watch_end(const struct td_cpu_watch *w, struct td_cpu_others *out)

@@ -6,10 +6,13 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/cpu_others.h"
@@ -223,12 +226,66 @@ static void test_ports(void **state)
     assert_int_equal(td_local_port("http://example.com:8000"), 0);
 }
 
+/* A process that stops itself and, once it goes on, takes 0.2 s of CPU time and stops again. */
+static pid_t start_spinner(void)
+{
+    const pid_t pid = fork();
+
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        raise(SIGSTOP);
+        while (clock() < CLOCKS_PER_SEC / 5)
+            ;
+        raise(SIGSTOP);
+        _exit(0);
+    }
+    return pid;
+}
+
+/* Two servers take turns. What the other one and its client do is not another program's; what the other one does in our turn slows
+ * our server, and is. */
+static void test_another_server_in_turn(void **state)
+{
+    const pid_t other = start_spinner(), client = 700004;
+    struct td_cpu_others o;
+    struct td_cpu_watch w;
+    char path[400];
+    int status;
+
+    (void)state;
+    make_machine("turns");
+    put_process((int)other, "vllm", 1, 0, 0, 0, 0);
+    put_process((int)client, "replay", 1, 0, 0, 0, 0);
+    snprintf(path, sizeof path, "%d/fd", (int)other);
+    make_folder(path);
+    snprintf(path, sizeof path, "%s/%d/fd/5", proc, (int)other);
+    assert_int_equal(symlink("socket:[4712]", path), 0);
+    assert_int_equal(waitpid(other, &status, WUNTRACED), other);
+    td_cpu_watch_begin_beside_at(&w, URL, "http://127.0.0.1:8001", client, proc, 5000000000);
+    td_cpu_watch_turn_at(&w, true, 6000000000);
+    kill(other, SIGCONT);
+    assert_int_equal(waitpid(other, &status, WUNTRACED), other);
+    td_cpu_watch_turn_at(&w, false, 8000000000);
+    td_cpu_watch_turn_at(&w, true, 9000000000);
+    td_cpu_watch_turn_at(&w, false, 11000000000); /* it does nothing in that one */
+    put_process((int)other, "vllm", 1, 300, 0, 0, 0);
+    put_process((int)client, "replay", 1, 50, 0, 0, 0);
+    put_machine(1350, 0, 2650, 0);
+    td_cpu_watch_end_at(&w, 15000000000, &o);
+    kill(other, SIGKILL);
+    waitpid(other, &status, 0);
+    assert_string_equal(o.unknown, "");
+    /* 20 core-seconds, 16.5 idle, 3.5 of the other server and its client: nobody else. 0.2 s, more or less, in 4 s of turns */
+    assert_true(o.cores > 0.045 && o.cores < 0.08);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_others_are_what_is_left), cmocka_unit_test(test_nobody_else),
         cmocka_unit_test(test_steal_counts),            cmocka_unit_test(test_without_pressure_it_is_not_known_who_waited),
         cmocka_unit_test(test_unknown),                 cmocka_unit_test(test_a_server_that_ended),
+        cmocka_unit_test(test_another_server_in_turn),
         cmocka_unit_test(test_this_machine),            cmocka_unit_test(test_ports),
     };
 
