@@ -22,6 +22,7 @@
 #include "replayer/build_detect.h"
 #include "replayer/fixture_replay.h"
 #include "replayer/own_json.h"
+#include "replayer/replay_beside.h"
 #include "replayer/reference_fill.h"
 #include "replayer/summary.h"
 #include "replayer/list_kernels.h"
@@ -370,7 +371,10 @@ static int run_command_line(int argc, char **argv)
         {"shard", 0, TD_ARG_STR, &shard, "I/N",
          "replay part I of N of the ops; part 1 also sends the requests", 0, 0},
         {"references-only", 0, TD_ARG_FLAG, &references_only, NULL, NULL, 0, 0}, /* of fixture judge */
-        {"for-differ", 0, TD_ARG_FLAG, &o.for_differ, NULL, NULL, 0, 0}, /* gate's */
+        {"for-differ", 0, TD_ARG_FLAG, &o.for_differ, NULL, NULL, 0, 0}, /* gate's, as the next three */
+        {"beside", 0, TD_ARG_STR, &o.beside, NULL, NULL, 0, 0},
+        {"beside-out", 0, TD_ARG_STR, &o.beside_output, NULL, NULL, 0, 0},
+        {"begins", 0, TD_ARG_FLAG, &o.begins, NULL, NULL, 0, 0},
         {"kernels", 0, TD_ARG_STR, &kernels, "PATH",
          "list the GPU kernels of a library, fat binary, cubin or code object whose lines hold "
          "every WORD",
@@ -413,6 +417,8 @@ static int run_command_line(int argc, char **argv)
     if (!rc)
         rc = td_cache_size_parse(cache_size, &o.cache_bytes, &err);
     rows = o.ops_variable;
+    if (!rc && o.beside && (!o.server || !o.output || !o.beside_output))
+        rc = td_fail(&err, TD_EINVAL, "--beside needs --server, --out and --beside-out");
     if (references_only)
         td_log_program("fixture");
     if (!rc && kernels)
@@ -436,7 +442,7 @@ static int run_command_line(int argc, char **argv)
         return td_reference_fill_run(args.rest[0], &o);
     if (!td_fixture_is(args.rest[0]) && td_fs_is_dir(args.rest[0]))
         return replay_folder(args.rest[0], &o);
-    return replay_one(args.rest[0], o.output, &o);
+    return o.beside ? td_replay_beside(args.rest[0], &o, replay_one) : replay_one(args.rest[0], o.output, &o);
 }
 
 int main(int argc, char **argv)

@@ -4,8 +4,10 @@
 #define TD_REPLAYER_REPLAY_OPTIONS_H
 
 #include <signal.h>
+#include <sys/types.h>
 
 #include "common/args.h"
+#include "common/turns.h"
 #include "replayer/reference_choice.h"
 
 /* One part of several: 2/8 has the numbers with number % 8 == 1; {1, 1} has all of them. */
@@ -48,6 +50,10 @@ struct td_replay_options {
     bool names_target;                   /* a server, build or provider was named, and only what was
                                             named is replayed */
     bool for_differ;                     /* differ says next that nothing could run */
+    const char *beside, *beside_output;  /* the server that is asked in turn with `server`, and where its replay goes; NULL: none */
+    bool begins;                         /* `server` has the first turn */
+    struct td_turns *turns;              /* NULL: none are taken */
+    pid_t partner;                       /* the process that takes the other turns */
     const volatile sig_atomic_t *stop;   /* set by SIGINT and SIGTERM */
 };
 

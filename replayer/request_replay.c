@@ -248,6 +248,8 @@ static void write_request_facts(struct td_fixture *fx, struct td_writer *w,
     if (opt->served_as)
         write_model_facts(fx, w, server);
     td_writer_fact_num(w, "replay", "timing", opt->speed >= 0 ? opt->speed : st->lag.lag_ns.seen > 0);
+    if (opt->turns)
+        td_writer_fact_num(w, "replay", "turns", (double)st->turns);
     if (strcmp(connections_of(fx, opt), "pooled"))
         td_writer_fact_str(w, "options", "connections", connections_of(fx, opt));
     if (st->plan.planned)
@@ -268,6 +270,7 @@ static void note_send_stats(struct td_writer *w, const struct td_send_stats *s,
     stats->server_gone = s->unsent > 0 || s->server_gone;
     stats->no_files = s->no_files;
     stats->next_stream = s->next_stream;
+    stats->turns = s->turns;
     td_writer_count(w, "exchanges.planned", stats->plan.planned, 0);
     td_writer_count(w, "exchanges.sent", s->sent, s->bytes_sent);
     if (s->unsent)
@@ -276,17 +279,43 @@ static void note_send_stats(struct td_writer *w, const struct td_send_stats *s,
         td_writer_count(w, "exchanges.dropped.redacted", stats->plan.skipped, 0);
 }
 
+static void on_turn(void *arg, bool ours)
+{
+    td_cpu_watch_turn(arg, ours);
+}
+
+/* Send the requests in turn with those of the other server (opt->beside). */
+static int send_in_turns(const struct td_plan *plan, const struct td_send_options *so, const struct td_replay_options *opt,
+                         struct td_cpu_watch *watch, struct td_send_stats *st, struct td_error *err)
+{
+    struct td_send_options in_turns = *so;
+    int rc;
+
+    in_turns.turns = opt->turns;
+    td_cpu_watch_begin_beside(watch, so->server->url, opt->beside, opt->partner);
+    opt->turns->changed = on_turn;
+    opt->turns->arg = watch;
+    td_turns_meet(opt->turns);
+    rc = td_send_plan(plan, &in_turns, st, err);
+    td_turns_end(opt->turns);
+    return rc;
+}
+
 /* Send the requests. A server that dies or hangs is a result, which its exchanges hold. */
 static int send_requests(struct collector *c, const struct td_plan *plan,
-                         const struct td_send_options *so, struct td_error *err)
+                         const struct td_send_options *so, const struct td_replay_options *opt, struct td_error *err)
 {
     struct td_cpu_others others;
     struct td_cpu_watch watch;
     struct td_send_stats st;
     int rc;
 
-    td_cpu_watch_begin(&watch, so->server->url);
-    rc = td_send_plan(plan, so, &st, err);
+    if (opt->turns)
+        rc = send_in_turns(plan, so, opt, &watch, &st, err);
+    else {
+        td_cpu_watch_begin(&watch, so->server->url);
+        rc = td_send_plan(plan, so, &st, err);
+    }
     td_cpu_watch_end(&watch, &others);
     td_host_facts_others(c->w, &others, 1);
     note_send_stats(c->w, &st, c->stats);
@@ -301,10 +330,11 @@ static int send_requests(struct collector *c, const struct td_plan *plan,
 }
 
 /* The same, with how fast the machine is: the recording says that of each start. */
-static int send_between_probes(struct collector *c, const struct td_plan *plan, const struct td_send_options *so, struct td_error *err)
+static int send_between_probes(struct collector *c, const struct td_plan *plan, const struct td_send_options *so,
+                               const struct td_replay_options *opt, struct td_error *err)
 {
     const double before = td_cpu_probe_ms();
-    int rc = send_requests(c, plan, so, err);
+    int rc = send_requests(c, plan, so, opt, err);
 
     td_host_facts_probes(c->w, &(double){(before + td_cpu_probe_ms()) / 2}, 1);
     return rc;
@@ -336,13 +366,13 @@ static int send_all_plans(struct td_fixture *fx, struct td_writer *w,
                                  .emit_arg = c->fill_ids,
                                  .first_stream = 1,
                                  .stop = opt->stop,
-                                 .progress = "requests"};
+                                 .progress = opt->turns && !opt->beside_output ? NULL : "requests"}; /* one of two shows it */
     const bool is_timed = td_planned_starts(td_fixture_manifest(fx)) > 1;
     int rc = warm_up(c, plan, &so, err);
 
     td_extras_reset_cache(&c->extras, c->server, c->headers);
     if (!rc)
-        rc = is_timed ? send_between_probes(c, plan, &so, err) : send_requests(c, plan, &so, err);
+        rc = is_timed && !opt->turns ? send_between_probes(c, plan, &so, opt, err) : send_requests(c, plan, &so, opt, err);
     if (!rc)
         rc = fill_missing_ids(c, &so, err);
     if (!rc)

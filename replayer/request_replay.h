@@ -21,6 +21,7 @@ struct td_request_replay_stats {
     bool server_gone;           /* it died or hung during the replay, or requests are not sent for want of files */
     bool no_files;              /* it is this machine that has no open files left (ulimit -n), not the server */
     uint32_t next_stream;
+    int64_t turns;              /* taken with the other server; 0: there is none */
     double lag_max_ms, lag_mean_ms, seconds;
     struct td_client_lag lag;   /* of requests that were meant to be sent at a time; the caller releases it */
 };

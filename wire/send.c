@@ -34,6 +34,7 @@ struct sender {
     uint32_t loop_stream;         /* of the first request of the closed loop that is being sent */
     int64_t room;                 /* requests with times of their own that can be in flight */
     bool held;                    /* the next request waited for that */
+    bool one_turn;                /* of the whole plan */
     struct td_progress progress;
     int64_t ended;
 };
@@ -254,7 +255,7 @@ static bool waits_for_answer(const struct sender *s, const struct td_plan_item *
 
 /* Wait for the time of an item, and for room in its loop, or in the client: a request that is held back there is sent late, and
  * says so. */
-static int wait_for_turn(struct sender *s, const struct td_plan_item *it)
+static int wait_for_room(struct sender *s, const struct td_plan_item *it)
 {
     const int64_t most = it->loop ? it->concurrency : it->at_ns >= 0 ? s->room : INT64_MAX;
     int rc = TD_OK;
@@ -271,29 +272,72 @@ static int wait_for_turn(struct sender *s, const struct td_plan_item *it)
     return rc;
 }
 
+/* Wait for all answers. A log learns of a long one, too. */
+static int wait_for_all(struct sender *s)
+{
+    int rc = TD_OK;
+
+    while (!rc && td_client_in_flight(s->client)) {
+        rc = td_client_run(s->client, td_clock_mono_ns() + SHOW_EVERY_NS, s->err);
+        show_progress(s);
+    }
+    return rc;
+}
+
+static void take_turn(struct sender *s)
+{
+    if (!s->opt->turns || (s->one_turn && s->stats->turns))
+        return;
+    td_turns_take(s->opt->turns);
+    s->stats->turns++;
+}
+
+static void give_turn(struct sender *s)
+{
+    if (s->opt->turns && !s->one_turn)
+        td_turns_give(s->opt->turns);
+}
+
+/* In a loop of one request at a time: let the other sender send one before this one. */
+static int change_turns(struct sender *s, const struct td_plan_item *it)
+{
+    int rc;
+
+    if (!s->opt->turns || !it->loop || it->concurrency > 1)
+        return TD_OK;
+    if ((rc = wait_for_all(s)))
+        return rc;
+    give_turn(s);
+    take_turn(s);
+    return TD_OK;
+}
+
 /* Send the items from *at on that do not wait for all before: a group, or a loop. */
 static int send_group(struct sender *s, size_t *at)
 {
     const struct td_plan_item first = s->plan->items[*at]; /* a copy: the plan may grow */
     /* items with times of their own leave no pause */
     bool pause = s->opt->writer && first.at_ns < 0;
+    const size_t begin = *at;
     int rc = TD_OK;
 
     s->group_refused = s->group_silent = s->group_ok = 0;
     s->loop_stream = s->stats->next_stream;
     if (pause)
         td_writer_pause(s->opt->writer);
+    take_turn(s);
     for (; goes_on(s, *at, &first, &rc); ++*at) {
-        rc = wait_for_turn(s, &s->plan->items[*at]);
+        rc = *at > begin ? change_turns(s, &s->plan->items[*at]) : TD_OK;
+        if (!rc)
+            rc = wait_for_room(s, &s->plan->items[*at]);
         if (rc || is_stopped(s) || loop_is_lost(s, &first))
             break;
         if ((rc = start_request(s, &s->plan->items[*at])))
             break;
     }
-    while (!rc && td_client_in_flight(s->client)) { /* a log learns of a long answer, too */
-        rc = td_client_run(s->client, td_clock_mono_ns() + SHOW_EVERY_NS, s->err);
-        show_progress(s);
-    }
+    if (!rc)
+        rc = wait_for_all(s);
+    give_turn(s);
     if (rc == TD_EINTR || is_stopped(s)) {
         s->stats->interrupted = true;
         td_client_cancel_all(s->client, STOPPED);
@@ -346,6 +390,16 @@ static int send_all(struct sender *s)
         rc = send_group(s, &i);
     }
     return rc;
+}
+
+static bool has_times(const struct td_plan *plan)
+{
+    size_t i;
+
+    for (i = 0; i < plan->n; i++)
+        if (plan->items[i].at_ns >= 0)
+            return true;
+    return false;
 }
 
 /* The most requests in flight at once; 0: items with times of their own, where it cannot be known. */
@@ -408,7 +462,10 @@ int td_send_plan(const struct td_plan *plan, const struct td_send_options *opt, 
     rc = open_sender(&s);
     if (opt->progress)
         td_progress_start(&s.progress, opt->progress, (int64_t)plan->n);
+    s.one_turn = has_times(plan);
     s.room = largest_group(plan) ? INT64_MAX : td_open_files_room(TD_CLIENT_MAX_IN_FLIGHT);
+    if (s.one_turn)
+        take_turn(&s);
     s.start_ns = stats->t_start_ns = td_clock_mono_ns();
     if (!rc)
         rc = send_all(&s);

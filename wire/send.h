@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include "common/error.h"
+#include "common/turns.h"
 #include "format/fixture.h"
 #include "wire/api.h"
 #include "wire/derive.h"
@@ -31,6 +32,9 @@ struct td_send_options {
     uint32_t first_stream;         /* number of the first request */
     td_send_more_fn *more; void *more_arg; /* asked for more where all of a closed loop was sent; or NULL */
     struct td_plan *growing;       /* with `more`: the plan itself */
+    struct td_turns *turns;        /* with another sender, on another server: a turn is a group, or a closed loop, of which one request
+                                      is in flight at a time that request; of requests with times of their own all of the plan.
+                                      NULL: there is no other */
     const volatile sig_atomic_t *stop;
     bool (*alive)(void *arg); void *alive_arg; /* does the server's process run? asked between
                                       groups and at failures; or NULL */
@@ -45,6 +49,7 @@ struct td_send_stats {
     uint32_t next_stream;
     int64_t t_start_ns, t_end_ns;
     bool interrupted, server_gone;
+    int64_t turns;                 /* that were taken; 0: there is no other sender */
     int64_t lost_in_row;           /* of those that ended last: failed, or answered with an HTTP error */
     int64_t unseen;                /* of failed: for what this machine lacks (open files, memory, ports) */
     bool no_files;                 /* requests are unsent since this machine has no open files left */
