@@ -88,7 +88,7 @@ static size_t samples_needed(const struct td_speed_row *r, const struct td_polic
 /* The rounds that all totals of the servers need, of which some may be left out; 0: there are enough. */
 static size_t rounds_needed(const struct td_speed *s, const struct td_policy *policy)
 {
-    const size_t rounds = (size_t)s->rounds, used = rounds - (size_t)s->left_out;
+    const size_t rounds = (size_t)s->rounds, used = rounds - (size_t)(s->left_out + s->whole);
     size_t i, most = 0;
 
     if (s->by_starts || s->rounds < TD_SPEED_ROUNDS_LEAST || *s->client_limited)
@@ -103,7 +103,7 @@ static size_t rounds_needed(const struct td_speed *s, const struct td_policy *po
     }
     if (most && most <= used) /* some rounds have no pair of that metric */
         return 2 * rounds;
-    return most ? most + (size_t)s->left_out : 0;
+    return most ? most + (size_t)(s->left_out + s->whole) : 0;
 }
 
 int td_speed_compare(const struct td_judged_ops *candidate, const struct td_groups *g, const cJSON *base, const cJSON *now,
@@ -248,9 +248,9 @@ static void note_others(const struct td_speed *s, struct td_lane *lane)
     if (s->left_out && !s->server_judged)
         td_lane_note(lane, TD_INCONCLUSIVE,
                      "the servers' speed is not judged: %s; rounds so disturbed: %d of %d: stop those programs, or give more --rounds",
-                     s->disturbed, s->left_out, s->rounds);
+                     s->disturbed, s->left_out, s->rounds - s->whole);
     else if (s->left_out)
-        td_lane_note(lane, TD_NOT_JUDGED, "%d of %d rounds of both servers %s left out: %s", s->left_out, s->rounds, td_is(s->left_out), s->disturbed);
+        td_lane_note(lane, TD_NOT_JUDGED, "%d of %d rounds of both servers %s left out: %s", s->left_out, s->rounds - s->whole, td_is(s->left_out), s->disturbed);
     if (*s->others_unknown && s->server_judged)
         td_lane_note(lane, TD_NOT_JUDGED, "what other programs took of the machine is not known: %s; where they slowed one server alone, that counts as its own",
                      s->others_unknown);

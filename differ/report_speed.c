@@ -60,6 +60,7 @@ void td_speed_write_json(const struct td_comparison *c, struct td_jw *w)
     td_jw_obj(w, "speed");
     td_jw_bool(w, "server_judged", s->server_judged);
     td_jw_i64(w, "rounds", s->rounds);
+    td_jw_i64(w, "whole_rounds", s->whole);
     td_jw_i64(w, "starts", (int64_t)s->starts);
     td_jw_cstr(w, "other_host", *s->other_host ? s->other_host : NULL);
     write_blocks(w, s);

@@ -52,7 +52,12 @@ struct td_speed_row {
 };
 
 /* One side of a round: what ran beside it. */
-struct td_speed_block { bool is_baseline; int round; struct td_cpu_others others; bool left_out; };
+struct td_speed_block {
+    bool is_baseline; int round;
+    struct td_cpu_others others;
+    bool by_answers;             /* both servers took turns after each answer, and not after all of them */
+    bool left_out;
+};
 
 /* How often gate may judge the rounds of two servers while it adds some. Each look has its share of the level. */
 #define TD_SPEED_LOOKS 3
@@ -66,7 +71,8 @@ struct td_speed {
     int rounds;
     size_t rounds_needed;        /* so that live rounds exclude the policy's `detect`, roughly; 0: those there are do */
     struct td_speed_block *block; size_t n_blocks; /* of live rounds, as far as the replays tell */
-    int left_out;                /* rounds that other programs disturbed (speed_others.h) */
+    int whole;                   /* rounds in which servers took turns after all answers, where others took them after each: not timed */
+    int left_out;                /* of the others: rounds that other programs disturbed (speed_others.h) */
     char disturbed[300];         /* by what, in the first of them */
     char others_unknown[160];    /* why nobody knows what other programs took; "": it is known, or no matter */
     size_t starts;               /* of the recorded server; 0: the recording does not tell */

@@ -18,7 +18,10 @@
 int td_speed_others_read(const struct td_side *side, size_t n_sides, struct td_speed_block **out, size_t *n);
 /* Mark the blocks of disturbed rounds as left out, and fill s->left_out, s->disturbed and s->others_unknown. */
 void td_speed_others_leave_out(struct td_speed *s, double limit);
-bool td_speed_others_left_out(const struct td_speed *s, int round);
+/* Fill s->whole. Servers that take turns answer by answer meet the same machine, others do not: beside such rounds others are not timed. */
+void td_speed_others_count_whole(struct td_speed *s);
+/* Is a round neither left out nor one of these? */
+bool td_speed_others_is_timed(const struct td_speed *s, int round);
 /* Compare the candidate's replay with the starts of a recording by the same rule; what differs goes to s->other_host, unless a reason
  * stands there.
  *   base, now : manifests; a recording that did not measure it is not compared */

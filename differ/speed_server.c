@@ -142,16 +142,18 @@ int td_speed_server(const struct td_groups *g, const struct td_policy *policy, s
         check_client(g, TD_BASE, "the recording", s);
     check_client(g, TD_LIVE, "the baseline", s);
     check_client(g, TD_NEW, "the candidate", s);
-    if (s->rounds >= TD_SPEED_ROUNDS_LEAST)
+    if (s->rounds >= TD_SPEED_ROUNDS_LEAST) {
+        td_speed_others_count_whole(s);
         td_speed_others_leave_out(s, policy->others);
-    s->server_judged = s->rounds - s->left_out >= TD_SPEED_ROUNDS_LEAST && !*s->client_limited;
+    }
+    s->server_judged = s->rounds - s->whole - s->left_out >= TD_SPEED_ROUNDS_LEAST && !*s->client_limited;
     if (s->rounds < TD_SPEED_ROUNDS_LEAST && s->starts && !*s->other_host && !*s->client_limited) {
         rc = td_speed_starts_measure(g, s, err);
         s->by_starts = s->server_judged = s->server_pairs > 0;
         return rc;
     }
     for (round = 0; round < now && !rc; round++)
-        if (!s->server_judged || !td_speed_others_left_out(s, round))
+        if (!s->server_judged || td_speed_others_is_timed(s, round))
             rc = add_round(g, s, round);
     return rc ? td_fail(err, rc, "no memory for timings") : TD_OK;
 }

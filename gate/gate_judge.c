@@ -108,10 +108,13 @@ static void add_wait(struct td_command *c, int64_t wait, char *text, size_t n)
         td_command_add(c, text);
 }
 
+/* A server that is asked in turn with another, answer by answer. */
+struct beside { const char *server, *output; bool begins; };
+
 /* Replay the requests on `server` (NULL: none) and, when with_ops, the ops on the build. is_timed_alone: no lane reads the answers, so
- * one repeat is enough, without scores. */
-static int replay(const struct td_gate_options *o, const char *fixture, const char *server,
-                  bool with_ops, bool is_timed_alone, const char *output, const char *what, struct td_error *err)
+ * one repeat is enough, without scores. beside: the other server; NULL: there is none. */
+static int replay(const struct td_gate_options *o, const char *fixture, const char *server, bool with_ops, bool is_timed_alone,
+                  const char *output, const struct beside *beside, const char *what, struct td_error *err)
 {
     struct td_command c;
     char wait[32], max_body[32];
@@ -135,6 +138,11 @@ static int replay(const struct td_gate_options *o, const char *fixture, const ch
         add_max_body(&c, o, max_body);
         if (is_timed_alone || (!td_gate_judges(o, "scores") && !td_gate_judges(o, "tokens")))
             td_command_opt(&c, "--scores", "off"); /* no other lane reads them */
+    }
+    if (beside) {
+        td_command_opt(&c, "--beside", beside->server);
+        td_command_opt(&c, "--beside-out", beside->output);
+        add_flag(&c, "--begins", !beside->begins);
     }
     if (with_ops) {
         td_command_opt(&c, "--build", o->build);
@@ -191,22 +199,26 @@ static bool is_timed_alone(const struct td_gate_options *o, int round)
             !td_gate_judges(o, "scores"));
 }
 
-/* One round: of the candidate, and with a baseline server of both. Ops are replayed in the first: the baseline begins it, for
- * they take long, and would lie between the two. */
+/* One round: of the candidate, and with a baseline server of both. Where answers are timed, and not read, both are asked in turn, answer
+ * by answer, unless --timing asks for a pace of its own. Ops are replayed in the first: the baseline begins it, for they take long,
+ * and would lie between the two. */
 static int replay_round(const struct td_gate_options *o, const struct td_gate_item *it, struct rounds *r, int round, struct td_error *err)
 {
     const bool ops = (o->build || o->provider) && round == 0, alone = is_timed_alone(o, round);
     const bool first = o->baseline_server && !ops && candidate_begins(round);
+    const struct beside baseline = {o->baseline_server, r->live[round], !first};
     int rc = path_in(it, r->candidate[round], "candidate", round, err);
 
     if (!rc)
         rc = path_in(it, r->live[round], "baseline", round, err);
+    if (!rc && o->baseline_server && alone && !ops && !o->timing)
+        return replay(o, it->fixture, o->server, false, true, r->candidate[round], &baseline, "replay on both servers in turn", err);
     if (!rc && first)
-        rc = replay(o, it->fixture, o->server, ops, alone, r->candidate[round], "replay", err);
+        rc = replay(o, it->fixture, o->server, ops, alone, r->candidate[round], NULL, "replay", err);
     if (!rc && o->baseline_server)
-        rc = replay(o, it->fixture, o->baseline_server, false, alone, r->live[round], "replay on the baseline server", err);
+        rc = replay(o, it->fixture, o->baseline_server, false, alone, r->live[round], NULL, "replay on the baseline server", err);
     if (!rc && !first)
-        rc = replay(o, it->fixture, o->server, ops, alone, r->candidate[round], "replay", err);
+        rc = replay(o, it->fixture, o->server, ops, alone, r->candidate[round], NULL, "replay", err);
     return rc;
 }
 

@@ -13,8 +13,8 @@
 
 /* Of two servers, unless --rounds says it. Where ops are timed as well, intervals have ends from 11 rounds on, those of four
  * categories from 13; one more may be disturbed (docs/verdicts.md). It is doubled twice: TD_SPEED_LOOKS in differ/speed.h. */
-#define ROUNDS 14
-#define MOST_ROUNDS 56
+#define ROUNDS 16
+#define MOST_ROUNDS 64
 #define ROUNDS_WITHOUT_SPEED 3 /* of other lanes, which take the live baseline's answers as what chance does */
 
 static struct td_gate_options given;
@@ -73,7 +73,7 @@ static const struct td_arg OPTIONS[] = {
      "the longest wait for an answer, and for a model to load (default 600; --smoke: 300)",
      0, 0},
     {"rounds", 0, TD_ARG_I64, &given.rounds, "N",
-     "rounds of both servers with --baseline-server (default 14, up to 56 where their times vary; without lane speed 3)", 1, TD_GATE_MAX_ROUNDS},
+     "rounds of both servers with --baseline-server (default 16, up to 64 where their times vary; without lane speed 3)", 1, TD_GATE_MAX_ROUNDS},
     TD_REPLAY_API(TD_ARG_STR, &given.api),
     TD_REPLAY_HEADER(TD_ARG_LIST, &given.headers),
     TD_REPLAY_SHOW_HEADER(TD_ARG_LIST, &given.show_headers),

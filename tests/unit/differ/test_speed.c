@@ -635,8 +635,8 @@ static enum td_verdict judge_with(int rounds, const struct beside *b, double fac
     for (r = 0; r < rounds; r++) {
         const int which = r + 3 < rounds ? 0 : r + 3 - rounds;
 
-        block[2 * r] = (struct td_speed_block){true, r, {b->old[which], 2, b->waited, ""}, false};
-        block[2 * r + 1] = (struct td_speed_block){false, r, {b->now[which], 2, b->waited, ""}, false};
+        block[2 * r] = (struct td_speed_block){true, r, {b->old[which], 2, b->waited, ""}, false, false};
+        block[2 * r + 1] = (struct td_speed_block){false, r, {b->now[which], 2, b->waited, ""}, false, false};
     }
     seed = 909090;
     return judge_beside(rounds, factor, slow, true, block, 2 * (size_t)rounds);
