@@ -30,7 +30,7 @@ static int read_wire(struct td_fixture *fx, struct td_measured_set *set, size_t 
 
 static int write_side(const struct td_comparison *c, const struct td_side *side, struct td_jw *w, struct td_error *err)
 {
-    struct td_measured_set set = {.dialect = c->dialect};
+    struct td_measured_set set = {.dialect = c->dialect, .in_turns = td_measured_in_turns(td_fixture_manifest(side->fx))};
     size_t bad = 0, i;
     int rc = TD_OK;
 

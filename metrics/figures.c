@@ -105,7 +105,7 @@ int td_figures_of(const struct td_measured_set *m, const struct td_part *part, c
             add_exchange(out, &m->x[i], m->dialect, g);
             widen(&l, m->dialect, &m->x[i]);
         }
-    out->duration_s = l.from && l.to > l.from && !(part && part->by_others) ? td_seconds_between(l.from, l.to) : NAN;
+    out->duration_s = l.from && l.to > l.from && !m->in_turns && !(part && part->by_others) ? td_seconds_between(l.from, l.to) : NAN;
     out->requests_per_s = per_s(out->exchanges - out->failed, out->duration_s);
     out->output_per_s = per_s(out->output_tokens, out->duration_s);
     out->tokens_per_s = per_s(out->input_tokens + out->output_tokens, out->duration_s);

@@ -7,10 +7,16 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/json.h"
 #include "common/out_of_memory.h"
 #include "metrics/measure.h"
 
 enum { MAX_EXCHANGES = 1 << 24 };
+
+bool td_measured_in_turns(const cJSON *manifest)
+{
+    return td_json_get_i64(td_json_get(manifest, "replay"), "turns", 0) > 1;
+}
 
 bool td_measured_needs_wire(enum td_dialect d)
 {

@@ -38,7 +38,10 @@ struct td_measured_set {
     bool keep_texts;
     struct td_measured *x; size_t n, cap; /* after td_measured_end(), and before the wire is read: in order of streams */
     bool sorted;
+    bool in_turns;              /* another server was asked between these requests: they say nothing of a rate */
 };
+/* Does a fixture say that (docs/format.md, `replay.turns`)? */
+bool td_measured_in_turns(const cJSON *manifest);
 
 /* Whatever the times are: those of a damaged fixture may be any. */
 static inline double td_seconds_between(int64_t from_ns, int64_t to_ns)

@@ -282,6 +282,10 @@ static void test_figures(void **state)
     assert_int_equal(f.exchanges, 1);
     assert_float_equal(f.duration_s, 0.21, 1e-9);
     assert_true(isnan(f.good_per_s));
+    set.in_turns = true; /* another server answered between these: no rate is known */
+    assert_int_equal(td_figures_of(&set, NULL, &g, &p, &f, &err), TD_OK);
+    assert_true(isnan(f.duration_s) && isnan(f.requests_per_s) && isnan(f.output_per_s) && isnan(f.good_per_s));
+    assert_int_equal(f.term[TD_TERM_ITL].n, 4);
     free(part);
     td_measured_release(&set);
 }
