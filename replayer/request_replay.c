@@ -372,7 +372,7 @@ static int send_all_plans(struct td_fixture *fx, struct td_writer *w,
 
     td_extras_reset_cache(&c->extras, c->server, c->headers);
     if (!rc)
-        rc = is_timed && !opt->turns ? send_between_probes(c, plan, &so, opt, err) : send_requests(c, plan, &so, opt, err);
+        rc = is_timed ? send_between_probes(c, plan, &so, opt, err) : send_requests(c, plan, &so, opt, err);
     if (!rc)
         rc = fill_missing_ids(c, &so, err);
     if (!rc)

@@ -299,17 +299,18 @@ static void give_turn(struct sender *s)
 }
 
 /* In a loop of one request at a time: let the other sender send one before this one. */
-static int change_turns(struct sender *s, const struct td_plan_item *it)
+static int change_turns(struct sender *s)
 {
     int rc;
 
-    if (!s->opt->turns || !it->loop || it->concurrency > 1)
+    if (!s->opt->turns || s->one_turn)
         return TD_OK;
     if ((rc = wait_for_all(s)))
         return rc;
+    pass_on(s);
     give_turn(s);
     take_turn(s);
-    return TD_OK;
+    return s->rc;
 }
 
 /* Send the items from *at on that do not wait for all before: a group, or a loop. */
@@ -327,7 +328,7 @@ static int send_group(struct sender *s, size_t *at)
         td_writer_pause(s->opt->writer);
     take_turn(s);
     for (; goes_on(s, *at, &first, &rc); ++*at) {
-        rc = *at > begin ? change_turns(s, &s->plan->items[*at]) : TD_OK;
+        rc = *at > begin ? change_turns(s) : TD_OK;
         if (!rc)
             rc = wait_for_room(s, &s->plan->items[*at]);
         if (rc || is_stopped(s) || loop_is_lost(s, &first))
@@ -337,7 +338,6 @@ static int send_group(struct sender *s, size_t *at)
     }
     if (!rc)
         rc = wait_for_all(s);
-    give_turn(s);
     if (rc == TD_EINTR || is_stopped(s)) {
         s->stats->interrupted = true;
         td_client_cancel_all(s->client, STOPPED);
@@ -346,6 +346,7 @@ static int send_group(struct sender *s, size_t *at)
     pass_on(s);
     if (pause)
         td_writer_resume(s->opt->writer);
+    give_turn(s); /* with nothing left to do that takes the processors */
     s->refused_groups = s->group_refused && !s->group_ok ? s->refused_groups + 1 : 0;
     s->silent_groups = s->group_silent && !s->group_ok ? s->silent_groups + 1 : 0;
     return rc ? rc : s->rc;
@@ -392,14 +393,18 @@ static int send_all(struct sender *s)
     return rc;
 }
 
-static bool has_times(const struct td_plan *plan)
+/* Is one request sent at a time, each when the one before is answered? */
+static bool is_one_by_one(const struct td_plan *plan)
 {
     size_t i;
 
-    for (i = 0; i < plan->n; i++)
-        if (plan->items[i].at_ns >= 0)
-            return true;
-    return false;
+    for (i = 0; i < plan->n; i++) {
+        const struct td_plan_item *it = &plan->items[i];
+
+        if (it->at_ns >= 0 || (it->loop ? it->concurrency > 1 : i && !it[-1].loop && it->group == it[-1].group))
+            return false;
+    }
+    return true;
 }
 
 /* The most requests in flight at once; 0: items with times of their own, where it cannot be known. */
@@ -462,7 +467,7 @@ int td_send_plan(const struct td_plan *plan, const struct td_send_options *opt, 
     rc = open_sender(&s);
     if (opt->progress)
         td_progress_start(&s.progress, opt->progress, (int64_t)plan->n);
-    s.one_turn = has_times(plan);
+    s.one_turn = !is_one_by_one(plan);
     s.room = largest_group(plan) ? INT64_MAX : td_open_files_room(TD_CLIENT_MAX_IN_FLIGHT);
     if (s.one_turn)
         take_turn(&s);

@@ -32,9 +32,8 @@ struct td_send_options {
     uint32_t first_stream;         /* number of the first request */
     td_send_more_fn *more; void *more_arg; /* asked for more where all of a closed loop was sent; or NULL */
     struct td_plan *growing;       /* with `more`: the plan itself */
-    struct td_turns *turns;        /* with another sender, on another server: a turn is a group, or a closed loop, of which one request
-                                      is in flight at a time that request; of requests with times of their own all of the plan.
-                                      NULL: there is no other */
+    struct td_turns *turns;        /* with another sender, on another server: a turn is one request where the plan sends one by one,
+                                      else all of the plan. NULL: there is no other */
     const volatile sig_atomic_t *stop;
     bool (*alive)(void *arg); void *alive_arg; /* does the server's process run? asked between
                                       groups and at failures; or NULL */
