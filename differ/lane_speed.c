@@ -193,7 +193,7 @@ static void judge_rows(const struct td_speed *s, const struct td_policy *policy,
             td_lane_note(lane, TD_INCONCLUSIVE,
                          "%s: %zu %s cannot exclude a slowdown of %.3g %%; about %zu are needed",
                          td_speed_metric_name(r->metric), r->pairs.n, ops ? "starts" : "rounds",
-                         policy->detect * 100, need);
+                         policy->detect * 100, ops ? need : need + (size_t)(s->whole + s->left_out));
     }
     if (worst)
         note_slower(lane, worst, slower, rows);

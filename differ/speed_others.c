@@ -91,7 +91,7 @@ void td_speed_others_count_whole(struct td_speed *s)
 
     for (round = 0; round < s->rounds; round++)
         by_answers += is_by_answers(s, round);
-    s->whole = by_answers >= TD_SPEED_ROUNDS_LEAST ? s->rounds - by_answers : 0;
+    s->whole = by_answers >= TD_SPEED_ROUNDS_ENOUGH ? s->rounds - by_answers : 0;
 }
 
 bool td_speed_others_is_timed(const struct td_speed *s, int round)

@@ -13,6 +13,7 @@
 #include "differ/speed.h"
 
 #define TD_SPEED_ROUNDS_LEAST 2 /* that a live baseline is judged by */
+#define TD_SPEED_ROUNDS_ENOUGH 11 /* by answers, for intervals of four totals beside ops to have ends: then others are not timed */
 
 /* Read what the replays' manifests say of other programs. *out is freed by the caller. TD_OK or TD_ENOMEM. */
 int td_speed_others_read(const struct td_side *side, size_t n_sides, struct td_speed_block **out, size_t *n);

@@ -211,7 +211,7 @@ static int replay_round(const struct td_gate_options *o, const struct td_gate_it
 
     if (!rc)
         rc = path_in(it, r->live[round], "baseline", round, err);
-    if (!rc && o->baseline_server && alone && !ops && !o->timing)
+    if (!rc && o->baseline_server && alone && !ops && !o->timing && o->rounds > 1)
         return replay(o, it->fixture, o->server, false, true, r->candidate[round], &baseline, "replay on both servers in turn", err);
     if (!rc && first)
         rc = replay(o, it->fixture, o->server, ops, alone, r->candidate[round], NULL, "replay", err);
@@ -328,7 +328,7 @@ static bool wants_more_rounds(const struct td_gate_options *o, const cJSON *repo
            (o->fail_on == TD_FAIL_ON_SLOWER || !others_decide(o, report));
 }
 
-/* Replay the rounds and compare; where the servers' times vary too much, as many rounds again, and so on. differ counts on that:
+/* Replay the rounds and compare; where the servers' times vary too much, as many rounds again, and once more, up to the most. differ counts on that:
  * TD_SPEED_LOOKS in differ/speed.h. */
 static cJSON *judge_rounds(const struct td_gate_options *o, const struct td_gate_item *it, struct rounds *r, struct td_error *err)
 {
@@ -337,6 +337,7 @@ static cJSON *judge_rounds(const struct td_gate_options *o, const struct td_gate
 
     for (;;) {
         double took_s;
+        int64_t more;
         cJSON *report;
 
         for (; round < until; round++) {
@@ -347,16 +348,17 @@ static cJSON *judge_rounds(const struct td_gate_options *o, const struct td_gate
         }
         took_s = (double)(td_clock_mono_ns() - began_ns) * 1e-9;
         report = compare(o, it, r, until, err);
-        if (!report || 2 * until > o->most_rounds || !wants_more_rounds(o, report))
+        more = 2 * until < o->most_rounds ? until : o->most_rounds - until;
+        if (!report || more <= 0 || !wants_more_rounds(o, report))
             return report;
         if (took_s > LONGEST_TO_DOUBLE_S) {
             td_log_note("the servers' times vary too much for a verdict after %lld rounds, which took %.0f s: --rounds %lld takes more",
-                        (long long)until, took_s, (long long)(2 * until));
+                        (long long)until, took_s, (long long)(until + more));
             return report;
         }
         cJSON_Delete(report);
-        td_log_note("the servers' times vary too much for a verdict after %lld rounds: %lld more follow", (long long)until, (long long)until);
-        until *= 2;
+        td_log_note("the servers' times vary too much for a verdict after %lld rounds: %lld more follow", (long long)until, (long long)more);
+        until += more;
     }
 }
 

@@ -11,9 +11,10 @@
 #include "common/replay_args.h"
 #include "format/header_args.h"
 
-/* Of two servers, unless --rounds says it. Where ops are timed as well, intervals have ends from 11 rounds on, those of four
- * categories from 13; one more may be disturbed (docs/verdicts.md). It is doubled twice: TD_SPEED_LOOKS in differ/speed.h. */
-#define ROUNDS 16
+/* Of two servers, unless --rounds says it. Three are not timed where lanes of answers read them. Where ops are timed as well, intervals
+ * have ends from 11 others on, those of four categories from 13; one more may be disturbed (docs/verdicts.md). It is doubled twice, up
+ * to the most: TD_SPEED_LOOKS in differ/speed.h. */
+#define ROUNDS 17
 #define MOST_ROUNDS 64
 #define ROUNDS_WITHOUT_SPEED 3 /* of other lanes, which take the live baseline's answers as what chance does */
 
@@ -73,7 +74,7 @@ static const struct td_arg OPTIONS[] = {
      "the longest wait for an answer, and for a model to load (default 600; --smoke: 300)",
      0, 0},
     {"rounds", 0, TD_ARG_I64, &given.rounds, "N",
-     "rounds of both servers with --baseline-server (default 16, up to 64 where their times vary; without lane speed 3)", 1, TD_GATE_MAX_ROUNDS},
+     "rounds of both servers with --baseline-server (default 17, up to 64 where their times vary; without lane speed 3)", 1, TD_GATE_MAX_ROUNDS},
     TD_REPLAY_API(TD_ARG_STR, &given.api),
     TD_REPLAY_HEADER(TD_ARG_LIST, &given.headers),
     TD_REPLAY_SHOW_HEADER(TD_ARG_LIST, &given.show_headers),
