@@ -188,7 +188,8 @@ static const struct wrong {
     const char *name, *slice; /* slice: how it is named; NULL: any */
     struct sim_kernel base, now;
     int layer;
-    bool coarse, always;      /* always: found in every run */
+    bool coarse;
+    enum { SOMETIMES, ALWAYS, MOSTLY } always; /* in which runs it must be found; MOSTLY: in all but one of 20 */
 } WRONG[] = {
     {"one column in four 0.1 % too large, float32", "columns = 0 mod 4", {SIM_F32, 0, 0}, {SIM_F32, 0, SIM_COLUMN_4TH}, -1, 0, 1},
     {"one column in four 0.1 % too large, halves", "columns = 0 mod 4", {SIM_HALVES, 0, 0}, {SIM_HALVES, 0, SIM_COLUMN_4TH}, -1, 0, 1},
@@ -202,7 +203,7 @@ static const struct wrong {
     {"the result is cut, not rounded, float32", "all elements", {SIM_F32, 0, 0}, {SIM_F32, 0, SIM_CUT_RESULT}, -1, 0, 1},
     {"the last 32 columns 0.1 % too large, float32", NULL, {SIM_F32, 0, 0}, {SIM_F32, 0, SIM_LAST_TILE}, -1, 0, 1},
     {"the last 32 columns 0.1 % too large, halves", NULL, {SIM_HALVES, 0, 0}, {SIM_HALVES, 0, SIM_LAST_TILE}, -1, 0, 0},
-    {"the last column alone one unit too large, float32", NULL, {SIM_F32, 0, 0}, {SIM_F32, 0, SIM_LAST_COLUMN_UNIT}, -1, 0, 0},
+    {"the last column alone one unit too large, float32", NULL, {SIM_F32, 0, 0}, {SIM_F32, 0, SIM_LAST_COLUMN_UNIT}, -1, 0, MOSTLY},
     {"the last column alone 1 % too large, halves", "the last column", {SIM_HALVES, 0, 0}, {SIM_HALVES, 0, SIM_LAST_COLUMN}, -1, 0, 1},
     {"the last row alone one unit too large, float32", "the last row", {SIM_F32, 0, 0}, {SIM_F32, 0, SIM_LAST_ROW}, -1, 0, 1},
     {"even rows 0.1 % too large, float32", NULL, {SIM_F32, 0, 0}, {SIM_F32, 0, SIM_ROWS_EVEN}, -1, 0, 1},
@@ -249,10 +250,12 @@ static void wrong_kernels_are_found(void **state)
     for (k = 0; k < kinds; k++) {
         if (getenv("TD_BIAS_RUNS"))
             printf("| %s | %d | %d |\n", WRONG[k].name, found[k], named[k]);
-        if (WRONG[k].always)
-            assert_int_equal(found[k], all);
-        if (WRONG[k].always)
-            assert_int_equal(named[k], all);
+        if (WRONG[k].always != SOMETIMES) {
+            const int least = WRONG[k].always == MOSTLY ? all - all / 20 : all;
+
+            assert_true(found[k] >= least);
+            assert_true(named[k] >= least);
+        }
     }
 }
 
