@@ -36,7 +36,7 @@ struct td_ratios { double *log_ratio, *base, *now; size_t n, cap; };
 struct td_speed_row {
     enum td_speed_metric metric;
     struct td_ratios pairs;      /* of ops one a start: the middle one of the start's pairs, or of ops that share it the
-                                    geometric mean of these; of servers in turn one a round: the middle one of its pairs */
+                                    geometric mean of these; of servers in turn one a round: Hodges-Lehmann's estimate of its pairs */
     struct td_shared_starts shared; /* samples of ops that shared a start */
     char *label;                 /* category, "kernel shape M class", or "total" */
     bool total;
