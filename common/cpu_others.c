@@ -167,20 +167,13 @@ static void read_all(struct td_cpu_watch *w, bool ours_first)
         read_ours(w);
 }
 
-void td_cpu_watch_begin_at(struct td_cpu_watch *w, const char *url, const char *proc, int64_t now_ns)
-{
-    *w = (struct td_cpu_watch){.proc = proc, .port = td_local_port(url), .at_ns = now_ns};
-    if (w->port)
-        read_all(w, true);
-    else
-        snprintf(w->unknown, sizeof w->unknown, "the server is on another machine");
-}
-
 void td_cpu_watch_begin_beside_at(struct td_cpu_watch *w, const char *url, const char *other_url, pid_t client, const char *proc,
                                   int64_t now_ns)
 {
     *w = (struct td_cpu_watch){.proc = proc, .port = td_local_port(url), .at_ns = now_ns};
-    w->other.port = td_local_port(other_url) == w->port ? 0 : td_local_port(other_url); /* the same server: there is no other */
+    w->other.port = other_url ? td_local_port(other_url) : 0;
+    if (w->other.port == w->port) /* the same server: there is no other */
+        w->other.port = 0;
     w->other.client = client;
     if (!w->port) {
         snprintf(w->unknown, sizeof w->unknown, "the server is on another machine");
@@ -189,6 +182,11 @@ void td_cpu_watch_begin_beside_at(struct td_cpu_watch *w, const char *url, const
     if (w->other.port)
         find_other(w);
     read_all(w, true);
+}
+
+void td_cpu_watch_begin_at(struct td_cpu_watch *w, const char *url, const char *proc, int64_t now_ns)
+{
+    td_cpu_watch_begin_beside_at(w, url, NULL, 0, proc, now_ns);
 }
 
 void td_cpu_watch_turn_at(struct td_cpu_watch *w, bool ours, int64_t now_ns)
