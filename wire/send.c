@@ -27,6 +27,7 @@ struct sender {
     int rc;                       /* the first failure of what gets the records */
     struct td_error *err;
     int64_t start_ns;
+    int64_t last_sent_ns;         /* when the last request was sent */
     int refused_groups, group_refused, group_ok;
     bool no_files;                /* this machine's limit of open files was reached */
     int silent_groups, group_silent; /* timed out */
@@ -195,6 +196,13 @@ static void run_until(struct sender *s, int64_t due)
     }
 }
 
+/* Two servers order a burst by chance, each in its own way. Requests that come one by one they order alike. */
+static void keep_apart(struct sender *s, const struct td_plan_item *it)
+{
+    if (s->opt->turns && it->at_ns < 0)
+        run_until(s, s->last_sent_ns + TD_SEND_APART_NS);
+}
+
 static int start_request(struct sender *s, struct td_plan_item *it)
 {
     uint32_t stream = s->stats->next_stream++;
@@ -202,6 +210,7 @@ static int start_request(struct sender *s, struct td_plan_item *it)
     struct td_client_request req = {.stream = stream, .method = it->method, .url = url, .body = it->body,
                                     .body_len = it->body_len};
     int64_t lag;
+    int rc;
 
     if (s->opt->recorded_connections) {
         req.connection = it->connection;
@@ -225,7 +234,9 @@ static int start_request(struct sender *s, struct td_plan_item *it)
     }
     note_open(s, stream, it);
     s->stats->sent++;
-    return td_client_start(s->client, &req, s->err);
+    rc = td_client_start(s->client, &req, s->err);
+    s->last_sent_ns = td_clock_mono_ns();
+    return rc;
 }
 
 /* Is the next item sent without waiting for all before? A loop asks for more at its end. */
@@ -331,6 +342,8 @@ static int send_group(struct sender *s, size_t *at)
         rc = *at > begin ? change_turns(s) : TD_OK;
         if (!rc)
             rc = wait_for_room(s, &s->plan->items[*at]);
+        if (!rc)
+            keep_apart(s, &s->plan->items[*at]);
         if (rc || is_stopped(s) || loop_is_lost(s, &first))
             break;
         if ((rc = start_request(s, &s->plan->items[*at])))
