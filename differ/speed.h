@@ -55,7 +55,7 @@ struct td_speed_row {
 struct td_speed_block {
     bool is_baseline; int round;
     struct td_cpu_others others;
-    bool by_answers;             /* both servers took turns after each answer, and not after all of them */
+    bool in_turn;                /* the servers were asked in turn, by one program, right after each other */
     bool left_out;
 };
 
@@ -71,7 +71,7 @@ struct td_speed {
     int rounds;
     size_t rounds_needed;        /* so that live rounds exclude the policy's `detect`, roughly; 0: those there are do */
     struct td_speed_block *block; size_t n_blocks; /* of live rounds, as far as the replays tell */
-    int whole;                   /* rounds in which servers took turns after all answers, where others took them after each: not timed */
+    int whole;                   /* rounds in which each server was asked by itself, where enough others were in turn: not timed */
     int left_out;                /* of the others: rounds that other programs disturbed (speed_others.h) */
     char disturbed[300];         /* by what, in the first of them */
     char others_unknown[160];    /* why nobody knows what other programs took; "": it is known, or no matter */

@@ -47,7 +47,7 @@ int td_speed_others_read(const struct td_side *side, size_t n_sides, struct td_s
             continue;
         b[*n].is_baseline = side[i].role == TD_LIVE;
         b[*n].round = side[i].round;
-        b[*n].by_answers = td_json_get_i64(td_json_get(td_fixture_manifest(side[i].fx), "replay"), "turns", 0) > 1;
+        b[*n].in_turn = td_json_get_i64(td_json_get(td_fixture_manifest(side[i].fx), "replay"), "turns", 0) > 0;
         td_host_facts_read_others(td_fixture_manifest(side[i].fx), 0, &b[(*n)++].others);
     }
     return TD_OK;
@@ -78,27 +78,27 @@ static bool check_round(const struct td_cpu_others *old, const struct td_cpu_oth
     return true;
 }
 
-static bool is_by_answers(const struct td_speed *s, int round)
+static bool is_in_turn(const struct td_speed *s, int round)
 {
     const struct td_speed_block *old = find_block(s, round, true), *now = find_block(s, round, false);
 
-    return old && now && old->by_answers && now->by_answers;
+    return old && now && old->in_turn && now->in_turn;
 }
 
 void td_speed_others_count_whole(struct td_speed *s)
 {
-    int round, by_answers = 0;
+    int round, in_turn = 0;
 
     for (round = 0; round < s->rounds; round++)
-        by_answers += is_by_answers(s, round);
-    s->whole = by_answers >= TD_SPEED_ROUNDS_ENOUGH ? s->rounds - by_answers : 0;
+        in_turn += is_in_turn(s, round);
+    s->whole = in_turn >= TD_SPEED_ROUNDS_ENOUGH ? s->rounds - in_turn : 0;
 }
 
 bool td_speed_others_is_timed(const struct td_speed *s, int round)
 {
     const struct td_speed_block *b = find_block(s, round, false);
 
-    return !(b && b->left_out) && (!s->whole || is_by_answers(s, round));
+    return !(b && b->left_out) && (!s->whole || is_in_turn(s, round));
 }
 
 void td_speed_others_leave_out(struct td_speed *s, double limit)

@@ -13,13 +13,14 @@
 #include "differ/speed.h"
 
 #define TD_SPEED_ROUNDS_LEAST 2 /* that a live baseline is judged by */
-#define TD_SPEED_ROUNDS_ENOUGH 11 /* by answers, for intervals of four totals beside ops to have ends: then others are not timed */
+#define TD_SPEED_ROUNDS_ENOUGH 11 /* in turn, for intervals of four totals beside ops to have ends: then others are not timed */
 
 /* Read what the replays' manifests say of other programs. *out is freed by the caller. TD_OK or TD_ENOMEM. */
 int td_speed_others_read(const struct td_side *side, size_t n_sides, struct td_speed_block **out, size_t *n);
 /* Mark the blocks of disturbed rounds as left out, and fill s->left_out, s->disturbed and s->others_unknown. */
 void td_speed_others_leave_out(struct td_speed *s, double limit);
-/* Fill s->whole. Servers that take turns answer by answer meet the same machine, others do not: beside such rounds others are not timed. */
+/* Fill s->whole. Servers that are asked in turn meet the same machine, and the same requests at the same distances; others do not, and
+ * beside enough such rounds they are not timed. */
 void td_speed_others_count_whole(struct td_speed *s);
 /* Is a round neither left out nor one of these? */
 bool td_speed_others_is_timed(const struct td_speed *s, int round);

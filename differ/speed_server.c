@@ -77,7 +77,7 @@ static void check_client(const struct td_groups *g, enum td_role role, const cha
 }
 
 /* Collect the pairs of one round of the candidate: beside that of the live baseline, else beside the recording. */
-static int collect_round(const struct td_groups *g, int round, bool in_turn, struct td_speed *out)
+static int collect_round(const struct td_groups *g, int round, bool live, struct td_speed *out)
 {
     size_t i, j;
     int rc = TD_OK;
@@ -91,7 +91,7 @@ static int collect_round(const struct td_groups *g, int round, bool in_turn, str
 
             if (x->round != round || !td_speed_is_evidence(x->x))
                 continue;
-            base = in_turn ? find_answer_of_round(p, TD_LIVE, round, x->x->repeat) : find_answer_of_round(p, TD_BASE, 0, x->x->repeat);
+            base = live ? find_answer_of_round(p, TD_LIVE, round, x->x->repeat) : find_answer_of_round(p, TD_BASE, 0, x->x->repeat);
             if (base)
                 rc = add_pair(out, p->category, base, x->x);
         }

@@ -27,7 +27,7 @@ struct sender {
     int rc;                       /* the first failure of what gets the records */
     struct td_error *err;
     int64_t start_ns;
-    int64_t last_sent_ns;         /* when the last request was sent */
+    int64_t last_begun_ns;        /* when the last request was given to the client */
     int refused_groups, group_refused, group_ok;
     bool no_files;                /* this machine's limit of open files was reached */
     int silent_groups, group_silent; /* timed out */
@@ -199,8 +199,10 @@ static void run_until(struct sender *s, int64_t due)
 /* Two servers order a burst by chance, each in its own way. Requests that come one by one they order alike. */
 static void keep_apart(struct sender *s, const struct td_plan_item *it)
 {
-    if (s->opt->turns && it->at_ns < 0)
-        run_until(s, s->last_sent_ns + TD_SEND_APART_NS);
+    const int64_t share = TD_SEND_ALL_NS / (it->concurrency > 1 ? it->concurrency : 1);
+
+    if (s->opt->turns && s->one_turn && it->at_ns < 0)
+        run_until(s, s->last_begun_ns + (share < TD_SEND_APART_NS ? share : TD_SEND_APART_NS));
 }
 
 static int start_request(struct sender *s, struct td_plan_item *it)
@@ -235,7 +237,7 @@ static int start_request(struct sender *s, struct td_plan_item *it)
     note_open(s, stream, it);
     s->stats->sent++;
     rc = td_client_start(s->client, &req, s->err);
-    s->last_sent_ns = td_clock_mono_ns();
+    s->last_begun_ns = td_clock_mono_ns();
     return rc;
 }
 

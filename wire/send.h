@@ -14,8 +14,10 @@
 #include "wire/send_plan.h"
 
 struct td_send_stats;
-/* With another sender in turn, no two requests are sent within this time. */
+/* Where a turn is all of a plan, no two requests without times of their own are begun within the first of these times, nor, if there are
+ * many, as many as are in flight within the second. */
 #define TD_SEND_APART_NS (2 * TD_NS_PER_MS)
+#define TD_SEND_ALL_NS (20 * TD_NS_PER_MS)
 
 /* Append requests to the plan that is being sent (what was sent of it is given back), or none: then the sending ends.
  * `so_far` has what was counted until now. */
@@ -37,7 +39,7 @@ struct td_send_options {
     td_send_more_fn *more; void *more_arg; /* asked for more where all of a closed loop was sent; or NULL */
     struct td_plan *growing;       /* with `more`: the plan itself */
     struct td_turns *turns;        /* with another sender, on another server: a turn is one request where the plan sends one by one,
-                                      else all of the plan, its requests TD_SEND_APART_NS apart. NULL: there is no other */
+                                      else all of the plan. NULL: there is no other */
     const volatile sig_atomic_t *stop;
     bool (*alive)(void *arg); void *alive_arg; /* does the server's process run? asked between
                                       groups and at failures; or NULL */
