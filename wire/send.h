@@ -13,12 +13,12 @@
 #include "wire/derive.h"
 #include "wire/send_plan.h"
 
-struct td_send_stats;
-/* Where a turn is all of a plan, no two requests without times of their own are begun within the first of these times, nor, if there are
- * many, as many as are in flight within the second. */
+/* Where a turn is all of a plan, its requests begin this far apart, unless they have times of their own. With more than ten in flight
+ * they begin closer to each other, so that all of these do within TD_SEND_ALL_NS. */
 #define TD_SEND_APART_NS (2 * TD_NS_PER_MS)
 #define TD_SEND_ALL_NS (20 * TD_NS_PER_MS)
 
+struct td_send_stats;
 /* Append requests to the plan that is being sent (what was sent of it is given back), or none: then the sending ends.
  * `so_far` has what was counted until now. */
 typedef int td_send_more_fn(void *arg, const struct td_send_stats *so_far, struct td_error *err);
